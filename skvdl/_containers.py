@@ -1,0 +1,152 @@
+"""The one border between what callers hold (arrays, frames, tensors) and the engine's tensors."""
+
+import warnings
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+__all__ = ["Container", "codes_to_tensor", "data_to_tensor"]
+
+_DTYPES = [np.float64, np.float32]
+
+
+class Container:
+    """The kind of container a caller gave, to be given back.
+
+    Parameters
+    ----------
+    device : torch.device, optional
+        Device of the caller's tensor; None for arrays.
+    """
+
+    def __init__(self, device=None):
+        self.device = device
+
+    def dense(self, tensor):
+        """Wrap a dense result."""
+        if self.device is None:
+            return tensor.cpu().numpy()
+        return tensor.to(self.device)
+
+    def sparse(self, tensor):
+        """Wrap a result that is mostly zeros."""
+        if self.device is None:
+            return sparse.csr_matrix(tensor.cpu().numpy())
+        return tensor.to(self.device).to_sparse()
+
+    def join(self, parts):
+        """Put chunks below each other."""
+        first = parts[0]
+        if self.device is not None:
+            joined = torch.cat(parts)
+            return joined.coalesce().to_sparse_csr() if joined.is_sparse else joined
+        if sparse.issparse(first):
+            return sparse.vstack(parts, format="csr")
+        return np.concatenate(parts) if len(parts) > 1 else first
+
+
+def _wrap_array(array):
+    """Tensor on the memory of an array; nothing here ever writes to it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _check_tensor(X, dtype, min_samples):
+    """Do for a tensor, on any device, what `check_array` does for an array."""
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D tensor, got {X.ndim}D tensor instead.")
+    if X.is_complex():
+        raise ValueError("Complex data not supported.")
+    for axis, least in (("sample", min_samples), ("feature", 1)):
+        found = X.shape[0 if axis == "sample" else 1]
+        if found < least:
+            raise ValueError(
+                f"Found tensor with {found} {axis}(s) (shape={tuple(X.shape)}) while a minimum of "
+                f"{least} is required."
+            )
+    X = X.detach()
+    if dtype is None:
+        dtype = X.dtype if X.dtype in (torch.float32, torch.float64) else torch.float32
+    X = X.to(dtype)
+    if not bool(X.isfinite().all()):
+        raise ValueError("Input X contains NaN or infinity.")
+    return X
+
+
+def data_to_tensor(estimator, X, *, reset, dtype=None, min_samples=1):
+    """Check data as scikit-learn does and make a tensor of it, without a copy where possible.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `n_features_in_` is set, or compared with.
+    X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+        Data.
+    reset : bool
+        Whether to set `n_features_in_` rather than compare with it.
+    dtype : torch.dtype, optional
+        Type of the result; that of the data when not given, float64 for integers.
+    min_samples : int, default=1
+        Rows required.
+
+    Returns
+    -------
+    tensor : torch.Tensor of shape (n_samples, n_features)
+        The data, on the device they were on.
+    container : Container
+        What to wrap results in.
+    """
+    if isinstance(X, torch.Tensor):
+        tensor = _check_tensor(X, dtype, min_samples)
+        if reset:
+            estimator.n_features_in_ = tensor.shape[1]
+            vars(estimator).pop("feature_names_in_", None)
+        elif tensor.shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"X has {tensor.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input."
+            )
+        return tensor, Container(X.device)
+    array = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=_DTYPES if dtype is None else _numpy_dtype(dtype),
+        order="C",
+        ensure_min_samples=min_samples,
+    )
+    return _wrap_array(array), Container()
+
+
+def codes_to_tensor(Z, dtype):
+    """Check codes and make a dense tensor of them.
+
+    Parameters
+    ----------
+    Z : {array-like, sparse matrix, torch.Tensor} of shape (n_samples, n_components)
+        Codes.
+    dtype : torch.dtype
+        Type of the result.
+
+    Returns
+    -------
+    tensor : torch.Tensor of shape (n_samples, n_components)
+        The codes, on the device they were on.
+    container : Container
+        What to wrap results in.
+    """
+    if isinstance(Z, torch.Tensor):
+        dense = Z if Z.layout == torch.strided else Z.to_dense()
+        return _check_tensor(dense, dtype, 1), Container(Z.device)
+    array = check_array(Z, accept_sparse="csr", dtype=_numpy_dtype(dtype), order="C")
+    if sparse.issparse(array):
+        array = array.toarray()
+    return _wrap_array(array), Container()
+
+
+def _numpy_dtype(dtype):
+    return np.float32 if dtype == torch.float32 else np.float64

@@ -1,0 +1,126 @@
+"""What turns codes into data: a linear dictionary, or a network with hidden layers."""
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from ._torch import uniform_parameter
+
+__all__ = ["LinearDecoder", "MLPDecoder"]
+
+
+class MLPDecoder(nn.Module):
+    """Network with relu hidden layers, biases in these, and none at the end.
+
+    Parameters
+    ----------
+    n_components : int
+        Length of a code.
+    hidden_layer_sizes : sequence of int
+        Width of each hidden layer, from the code outwards.
+    n_features : int
+        Length of a sample.
+    generator : torch.Generator
+        Source of the initial weights.
+    dtype : torch.dtype, default=torch.float32
+        Type of the weights.
+
+    Attributes
+    ----------
+    weights : torch.nn.ParameterList
+        One matrix a layer, of shape (outputs, inputs).
+    biases : torch.nn.ParameterList
+        One vector a hidden layer.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.decoders import MLPDecoder
+    >>> decoder = MLPDecoder(4, (16,), 9, generator=torch.Generator().manual_seed(0))
+    >>> decoder(torch.zeros(2, 4)).shape
+    torch.Size([2, 9])
+    """
+
+    def __init__(
+        self, n_components, hidden_layer_sizes, n_features, *, generator, dtype=torch.float32
+    ):
+        super().__init__()
+        sizes = [n_components, *hidden_layer_sizes, n_features]
+        make = {"generator": generator, "dtype": dtype}
+        self.weights = nn.ParameterList(
+            uniform_parameter(outputs, inputs, fan_in=inputs, **make)
+            for inputs, outputs in pairwise(sizes)
+        )
+        self.biases = nn.ParameterList(
+            uniform_parameter(width, fan_in=inputs, **make)
+            for inputs, width in pairwise(sizes[:-1])
+        )
+
+    @property
+    def hidden(self):
+        """Pairs of weight and bias of the hidden layers.
+
+        Returns
+        -------
+        list of tuple
+            (weight, bias) of each hidden layer, from the code outwards.
+        """
+        return list(zip(self.weights, self.biases, strict=False))
+
+    def forward(self, Z):
+        """Reconstruct data from codes.
+
+        Parameters
+        ----------
+        Z : torch.Tensor of shape (n, n_components)
+            Codes.
+
+        Returns
+        -------
+        torch.Tensor of shape (n, n_features)
+            Reconstructions.
+        """
+        for weight, bias in self.hidden:
+            Z = nn.functional.linear(Z, weight, bias).relu()
+        return nn.functional.linear(Z, self.weights[-1])
+
+    @torch.no_grad()
+    def atoms(self):
+        """What each component adds to the reconstruction when it alone is active.
+
+        Returns
+        -------
+        torch.Tensor of shape (n_components, n_features)
+            ``D(e_i) - D(0)`` for every unit vector ``e_i``.
+        """
+        first = self.weights[0]
+        unit = torch.eye(first.shape[1], dtype=first.dtype, device=first.device)
+        return self(unit) - self(torch.zeros_like(unit[:1]))
+
+
+class LinearDecoder(MLPDecoder):
+    """Dictionary: a sample is a weighted sum of columns, without bias.
+
+    Parameters
+    ----------
+    n_components : int
+        Length of a code.
+    n_features : int
+        Length of a sample.
+    generator : torch.Generator
+        Source of the initial weights.
+    dtype : torch.dtype, default=torch.float32
+        Type of the weights.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.decoders import LinearDecoder
+    >>> decoder = LinearDecoder(4, 9, generator=torch.Generator().manual_seed(0))
+    >>> torch.equal(decoder.atoms(), decoder.weights[0].detach().T)
+    True
+    """
+
+    def __init__(self, n_components, n_features, *, generator, dtype=torch.float32):
+        super().__init__(n_components, (), n_features, generator=generator, dtype=dtype)
