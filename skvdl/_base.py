@@ -29,7 +29,9 @@ from .training import History, run_epoch, train
 
 _AUTO_STEPS = 3000
 _AUTO_EPOCHS = (20, 300)
+# Rows of a chunk in transform: as many as keep its tensors near 16 MB each, but at least some.
 _CHUNK_ELEMENTS = 2**22
+_CHUNK_ROWS = 256
 
 
 class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -97,7 +99,6 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             n_batches = len(batch_slices(len(X), self.batch_size))
             learner = self._make_learner(X, generator, device, n_batches, goes_on)
             history = History()
-            stopped = None
             try:
                 with _progress(self, learner.training.max_iter) as on_epoch:
                     train(
@@ -108,9 +109,14 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                         history=history,
                         on_epoch=on_epoch,
                     )
-            except (KeyboardInterrupt, FloatingPointError) as error:
+            except FloatingPointError as error:
+                if not history.curves["energy"]:
+                    raise
                 stopped = error
-        if stopped is None or learner.n_steps:
+            except KeyboardInterrupt as error:
+                stopped = error
+            else:
+                stopped = None
             self._publish(learner, history, len(history.curves["energy"]))
         if stopped is not None:
             raise stopped
@@ -375,7 +381,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _chunks(self, X):
         """Pieces of the rows, on the device that computes, small enough to bound memory."""
         widest = sum(sum(weight.shape) for weight in self.decoder_.weights)
-        for rows in batch_slices(len(X), max(256, _CHUNK_ELEMENTS // widest)):
+        for rows in batch_slices(len(X), max(_CHUNK_ROWS, _CHUNK_ELEMENTS // widest)):
             yield X[rows].to(self._learner.device)
 
     def __sklearn_is_fitted__(self):

@@ -42,10 +42,16 @@ class Container:
         first = parts[0]
         if self.device is not None:
             joined = torch.cat(parts)
-            return joined.coalesce().to_sparse_csr() if joined.is_sparse else joined
+            return _to_csr(joined) if joined.is_sparse else joined
         if sparse.issparse(first):
             return sparse.vstack(parts, format="csr")
         return np.concatenate(parts) if len(parts) > 1 else first
+
+
+def _to_csr(tensor):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return tensor.coalesce().to_sparse_csr()
 
 
 def _wrap_array(array):

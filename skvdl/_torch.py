@@ -42,8 +42,8 @@ def eigenvalue_bound(matrix, squarings=4):
     """Upper bound on the largest eigenvalue of a symmetric non-negative definite matrix.
 
     ``||M^p||_F^(1/p)`` lies between the largest eigenvalue and rank^(1/2p) times it: with
-    p = 16, at most 16 % above it for rank 128 and usually within 1 %. A few small products, no host synchronisation,
-    and never below, which an iterative eigenvalue estimate can be.
+    p = 16, at most 16 % above it for rank 128 and usually within 1 %. A few small products, no
+    host synchronisation, and never below, which an iterative eigenvalue estimate can be.
     """
     tiny = torch.finfo(matrix.dtype).tiny
     log_bound = torch.zeros_like(matrix[0, 0])

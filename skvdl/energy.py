@@ -103,7 +103,7 @@ def variance_hinge_parts(Z, threshold):
     >>> from skvdl.energy import variance_hinge_parts
     >>> hinge, slope, mean = variance_hinge_parts(torch.tensor([[0.0], [0.0]]), 0.5)
     >>> hinge.item(), slope.item(), mean.item()
-    (0.25, 0.0, 0.0)
+    (0.25, -0.0, 0.0)
     """
     n = Z.shape[0]
     if n < 2:

@@ -2,8 +2,6 @@
 
 from numbers import Integral
 
-from sklearn.utils._param_validation import Interval
-
 from ._base import BaseVDL
 from .decoders import LinearDecoder, MLPDecoder
 
@@ -408,13 +406,13 @@ class NonLinearVDL(BaseVDL):
         self.verbose = verbose
 
     def _make_decoder(self, n_features, generator, dtype):
-        return MLPDecoder(
-            self.n_components,
-            self.hidden_layer_sizes,
-            n_features,
-            generator=generator,
-            dtype=dtype,
-        )
+        sizes = self.hidden_layer_sizes
+        if not len(sizes) or not all(isinstance(s, Integral) and s > 0 for s in sizes):
+            raise ValueError(
+                f"hidden_layer_sizes={sizes!r} must hold the width of at least one hidden layer, "
+                "positive integers; use VarianceDictionaryLearning for a decoder without any."
+            )
+        return MLPDecoder(self.n_components, sizes, n_features, generator=generator, dtype=dtype)
 
 
 VDL = VarianceDictionaryLearning

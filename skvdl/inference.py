@@ -150,7 +150,7 @@ def _monotone_fista(objective, Z, tol, max_iter):
         else:
             X_new.mul_(X_new * C_new > 0)
         E_new, G_new = objective.value_and_grad(X_new)
-        if k == check or k == max_iter:
+        if k in (check, max_iter):
             moved = _row_norm(C_new - X, coupled)
             done = moved <= tol * _row_norm(X, coupled)
         accept = E_new <= E + slack
@@ -223,7 +223,60 @@ def fista(
     tol=1e-3,
     expected_iter=50,
 ):
-    """Minimise the energy over the codes of one batch."""
+    """Minimise the energy over the codes of one batch.
+
+    With ``step_size="auto"`` the step comes from the curvature, and an iterate is taken only if
+    it lowers the energy, which then never rises. For a linear decoder the bound on the curvature
+    holds, the hinge included; for a network it is an estimate, and the step is halved where it
+    proves too long. With a number as step this is FISTA as published.
+
+    Parameters
+    ----------
+    Y : torch.Tensor of shape (n, d)
+        Data.
+    decoder : MLPDecoder
+        Decoder, linear or with hidden layers.
+    lam : float
+        Weight of the l1 norm.
+    beta : float, default=0.0
+        Weight of the variance hinge. It couples the rows; without it each is solved, and
+        stops, by itself.
+    gamma : float, default=0.0
+        Weight of the distance to `target`.
+    variance_threshold : float, default=0.5
+        Standard deviation the hinge asks of every component.
+    target : torch.Tensor of shape (n, l), optional
+        What codes should stay close to, 0 when not given.
+    init : torch.Tensor of shape (n, l), optional
+        Where to start, 0 when not given.
+    positive : bool, default=True
+        Whether codes are non-negative.
+    step_size : float or "auto", default="auto"
+        Step of the gradient.
+    max_iter : int, default=200
+        Iterations at most.
+    tol : float, default=1e-3
+        A row is done when one step moves it by no more than this share of its norm; the batch
+        as a whole where the hinge couples it.
+    expected_iter : int, default=50
+        How many iterations are likely: a Gram matrix is prepared if that pays.
+
+    Returns
+    -------
+    FistaResult
+        Codes, iterations, energy, and whether each row converged.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.decoders import LinearDecoder
+    >>> from skvdl.inference import fista
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> decoder = LinearDecoder(12, 8, generator=generator)
+    >>> result = fista(torch.randn(5, 8, generator=generator), decoder, lam=0.05)
+    >>> result.codes.shape, bool((result.codes >= 0).all()), bool(result.converged.all())
+    (torch.Size([5, 12]), True, True)
+    """
     n_components = decoder.weights[0].shape[1]
     if init is None:
         init = torch.zeros_like(Y[:, :1]).expand(-1, n_components)

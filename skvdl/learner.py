@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -139,7 +140,7 @@ def batch_slices(n_rows, batch_size):
     """
     n_batches = max(1, n_rows // batch_size)
     edges = [n_rows * i // n_batches for i in range(n_batches + 1)]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 class Learner:
@@ -205,6 +206,11 @@ class Learner:
             for group in optimizer.param_groups if optimizer else ():
                 group["lr"] = rate
 
+    def parameters(self):
+        """All weights, of decoder and encoder."""
+        modules = (self.decoder, self.encoder)
+        return [p for module in modules if module is not None for p in module.parameters()]
+
     @property
     def device(self):
         """Where the weights are."""
@@ -232,7 +238,8 @@ class Learner:
     def load_state(self, state):
         """Go back to a copy made by `state`."""
         for name, value in state.items():
-            getattr(self, name).load_state_dict(value)
+            # an optimiser takes tensors as they are and would write into the copy
+            getattr(self, name).load_state_dict(copy.deepcopy(value))
 
     def beta_for(self, n_rows):
         """Weight of the hinge in a batch of this many rows.

@@ -36,7 +36,7 @@ def psnr(X, X_hat, *, data_range=None):
     --------
     >>> import numpy as np
     >>> from skvdl.metrics import psnr
-    >>> float(psnr(np.zeros((1, 4)), np.full((1, 4), 0.1), data_range=1.0).round(3))
+    >>> round(psnr(np.zeros((1, 4)), np.full((1, 4), 0.1), data_range=1.0), 3)
     20.0
     """
     X, X_hat = np.asarray(X), np.asarray(X_hat)
@@ -44,7 +44,7 @@ def psnr(X, X_hat, *, data_range=None):
         data_range = X.max() - X.min()
     mse = np.square(X - X_hat, dtype=np.float64).mean(axis=1)
     with np.errstate(divide="ignore"):
-        return np.mean(10 * np.log10(float(data_range) ** 2 / mse))
+        return float(np.mean(10 * np.log10(float(data_range) ** 2 / mse)))
 
 
 def sparsity(codes):
@@ -67,9 +67,9 @@ def sparsity(codes):
     0.75
     """
     if sparse.issparse(codes):
-        return 1 - codes.count_nonzero() / np.prod(codes.shape)
+        return 1 - float(codes.count_nonzero() / np.prod(codes.shape))
     codes = np.asarray(codes)
-    return 1 - np.count_nonzero(codes) / codes.size
+    return 1 - float(np.count_nonzero(codes) / codes.size)
 
 
 def n_dead_components(codes):
@@ -119,7 +119,7 @@ def psnr_scorer(estimator, X, y=None):
     >>> from skvdl import VDL
     >>> from skvdl.metrics import psnr_scorer
     >>> X = load_digits().data / 16
-    >>> vdl = VDL(16, max_iter=5, random_state=0).fit(X)
+    >>> vdl = VDL(16, max_iter=50, random_state=0).fit(X)
     >>> psnr_scorer(vdl, X) > 10
     True
     """

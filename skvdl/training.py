@@ -66,6 +66,20 @@ def run_epoch(learner, X, order, factor=None):
         Averages over the steps.
     used : torch.Tensor of shape (n_components,)
         Which components were active at all.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.decoders import LinearDecoder
+    >>> from skvdl.learner import InferenceSettings, Learner, TrainingSettings
+    >>> from skvdl.regularizers import UnitNorm
+    >>> from skvdl.training import run_epoch
+    >>> decoder = LinearDecoder(4, 9, generator=torch.Generator().manual_seed(0))
+    >>> settings = TrainingSettings(batch_size=10)
+    >>> learner = Learner(decoder, None, UnitNorm(), InferenceSettings(), settings)
+    >>> means, used = run_epoch(learner, torch.ones(30, 9), order=None)
+    >>> learner.n_steps, used.shape
+    (3, torch.Size([4]))
     """
     settings = learner.training
     slices = batch_slices(len(X), settings.batch_size)
@@ -197,7 +211,7 @@ def _rate_factors(settings, epoch):
 
 def _finite(means, learner):
     finite = all(math.isfinite(value) for value in means.values())
-    return finite and all(bool(p.isfinite().all()) for p in learner.decoder.parameters())
+    return finite and all(bool(p.isfinite().all()) for p in learner.parameters())
 
 
 def _divergence_message(learner, epoch):

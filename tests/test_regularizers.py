@@ -1,0 +1,61 @@
+import pytest
+import torch
+from _helpers import DEVICES, LINEAR_AND_MLP, device_dtype, make_decoder
+
+from skvdl.regularizers import NoGuard, UnitNorm, VarianceHinge, WeightDecay, make_regularizer
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("hidden", LINEAR_AND_MLP)
+def test_unit_norm_of_every_column_of_every_layer(hidden, scale, device):
+    dtype = device_dtype(device)
+    decoder = make_decoder(hidden, 5, 6, seed=0, scale=scale, dtype=dtype)
+    before = [weight.detach().clone() for weight in decoder.weights]
+    biases = [bias.detach().clone() for bias in decoder.biases]
+    decoder.to(device)
+    UnitNorm().after_step(decoder)
+    for weight, old in zip(decoder.weights, before, strict=True):
+        for column, old_column in zip(weight.detach().cpu().T, old.T, strict=True):
+            expected = old_column / sum(x * x for x in old_column.tolist()) ** 0.5
+            torch.testing.assert_close(column, expected, rtol=1e-5, atol=1e-6)
+    assert all(map(torch.equal, [b.detach().cpu() for b in decoder.biases], biases))
+    assert all(weight.requires_grad for weight in decoder.weights)
+
+
+@pytest.mark.parametrize("hidden", LINEAR_AND_MLP)
+def test_column_of_zeros_stays(hidden):
+    decoder = make_decoder(hidden, 5, 6, seed=0)
+    with torch.no_grad():
+        for weight in decoder.weights:
+            weight[:, 2] = 0.0
+    UnitNorm().after_step(decoder)
+    for weight in decoder.weights:
+        norms = weight.detach().square().sum(dim=0).sqrt()
+        assert norms[2] == 0.0
+        others = norms[torch.arange(len(norms)) != 2]
+        torch.testing.assert_close(others, torch.ones_like(others))
+
+
+@pytest.mark.parametrize("guard", [NoGuard(), VarianceHinge(), WeightDecay()])
+def test_other_guards_leave_the_decoder_alone(guard):
+    decoder = make_decoder((7,), 5, 6, seed=0)
+    before = [p.detach().clone() for p in decoder.parameters()]
+    guard.after_step(decoder)
+    assert all(map(torch.equal, decoder.parameters(), before))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "beta", "weight_decay"),
+    [
+        ("variance", VarianceHinge, 3.0, 0.0),
+        ("unit_norm", UnitNorm, 0.0, 0.0),
+        ("weight_decay", WeightDecay, 0.0, 0.02),
+        (None, NoGuard, 0.0, 0.0),
+    ],
+)
+def test_make_regularizer(name, kind, beta, weight_decay):
+    guard = make_regularizer(name, beta=3.0, weight_decay=0.02)
+    assert type(guard) is kind
+    assert guard.beta == beta
+    assert guard.weight_decay == weight_decay
