@@ -55,4 +55,4 @@ def eigenvalue_bound(matrix, squarings=4):
         matrix = matrix @ matrix
         power *= 2.0
     norm = torch.linalg.matrix_norm(matrix).clamp_min(tiny)
-    return torch.exp(log_bound + norm.log() / power)
+    return torch.exp(log_bound + norm.log() / power).clamp_min(tiny)

@@ -13,7 +13,7 @@ import torch
 
 from ._torch import eigenvalue_bound
 
-__all__ = ["FactoredTerm", "GramTerm", "NetworkTerm", "make_data_term"]
+__all__ = ["FactoredTerm", "GramTerm", "NetworkTerm", "make_data_term", "network_curvature"]
 
 
 class GramTerm:
@@ -44,23 +44,35 @@ class GramTerm:
         scale = 2.0 / Y.shape[1]
         self.hessian = (W.T @ W).mul_(scale)
         self.hessian.diagonal().add_(ridge)
+        self.ridge = ridge
         self.linear = (Y @ W).mul_(scale).sub_(tilt)
         self.constant = Y.square().mean(dim=1)
+        self.shift = None
         if ridge and centre is not None:
             self.linear.add_(centre, alpha=ridge)
             self.constant.add_(centre.square().sum(dim=1), alpha=ridge / 2)
 
     def curvature(self):
         """Upper bound on the second derivative."""
-        return eigenvalue_bound(self.hessian)
-
-    def curvature_along(self, directions):
-        """Second derivative times the columns of a matrix."""
-        return self.hessian @ directions
+        # of the data part first, to get what the factored form gets
+        data = self.hessian.clone()
+        data.diagonal().sub_(self.ridge)
+        return eigenvalue_bound(data) + self.ridge
 
     def grad(self, Z):
         """Gradient at the codes."""
         return torch.addmm(self.linear, Z, self.hessian, beta=-1)
+
+    def set_step(self, step):
+        """Fold a step into the quadratic, for `descend`."""
+        self.step = step
+        self.map = self.hessian * -step
+        self.map.diagonal().add_(1.0)
+        self.shift = self.linear * step
+
+    def descend(self, Z):
+        """Codes after one gradient step."""
+        return torch.addmm(self.shift, Z, self.map)
 
     def value_and_grad(self, Z):
         """Value of each row, and gradient, at the codes."""
@@ -72,6 +84,8 @@ class GramTerm:
         """Keep some rows only."""
         self.linear = self.linear[rows]
         self.constant = self.constant[rows]
+        if self.shift is not None:
+            self.shift = self.shift[rows]
 
 
 class _UnfoldedTerm:
@@ -85,6 +99,14 @@ class _UnfoldedTerm:
     def grad(self, Z):
         """Gradient at the codes."""
         return self.value_and_grad(Z)[1]
+
+    def set_step(self, step):
+        """Take note of a step, for `descend`."""
+        self.step = step
+
+    def descend(self, Z):
+        """Codes after one gradient step."""
+        return torch.addcmul(Z, self.grad(Z), self.step, value=-1)
 
     def value_and_grad(self, Z):
         """Value of each row, and gradient, at the codes."""
@@ -139,10 +161,6 @@ class FactoredTerm(_UnfoldedTerm):
         W = self.W if self.W.shape[0] < self.W.shape[1] else self.W.T
         return eigenvalue_bound(W @ W.T) * self.scale + self.ridge
 
-    def curvature_along(self, directions):
-        """Second derivative of the data part times the columns of a matrix."""
-        return (self.W.T @ (self.W @ directions)) * self.scale
-
     def _data_value_and_grad(self, Z):
         residual = torch.addmm(self.Y, Z, self.W.T, beta=-1)
         value = torch.linalg.vecdot(residual, residual) * (self.scale / 2)
@@ -185,13 +203,6 @@ class NetworkTerm(_UnfoldedTerm):
         self.hidden = hidden
         self.last = last
 
-    def curvature(self):
-        """Second derivative if every unit were active: an estimate, for a relu allows no bound."""
-        product = self.hidden[0][0]
-        for weight, _ in self.hidden[1:]:
-            product = weight @ product
-        return eigenvalue_bound(product.T @ self.last.curvature_along(product)) + self.ridge
-
     def _data_value_and_grad(self, Z):
         activations = []
         for weight, bias in self.hidden:
@@ -199,13 +210,48 @@ class NetworkTerm(_UnfoldedTerm):
             activations.append(Z)
         value, grad = self.last.value_and_grad(Z)
         for (weight, _), active in zip(reversed(self.hidden), reversed(activations), strict=True):
-            grad = torch.where(active > 0, grad, 0.0) @ weight
+            # the backward pass of a relu, which is 0 where its output is
+            grad = torch.ops.aten.threshold_backward(grad, active, 0.0) @ weight
         return value, grad
 
     def take(self, rows):
         """Keep some rows only."""
         super().take(rows)
         self.last.take(rows)
+
+
+@torch.no_grad()
+def network_curvature(decoder):
+    """Second derivative of a network's data term if every unit were active.
+
+    An estimate, neither bound: units that are off make it too large, the kinks of the relus
+    too small.
+
+    Parameters
+    ----------
+    decoder : MLPDecoder
+        The network.
+
+    Returns
+    -------
+    torch.Tensor of shape ()
+        The estimate.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.data_terms import network_curvature
+    >>> from skvdl.decoders import MLPDecoder
+    >>> decoder = MLPDecoder(3, (5,), 8, generator=torch.Generator().manual_seed(0))
+    >>> product = decoder.weights[1].detach() @ decoder.weights[0].detach()
+    >>> exact = 2 / 8 * torch.linalg.matrix_norm(product, 2) ** 2
+    >>> bool(exact <= network_curvature(decoder) < 1.1 * exact)
+    True
+    """
+    product = decoder.weights[0].detach()
+    for weight in decoder.weights[1:]:
+        product = weight @ product
+    return eigenvalue_bound(product.T @ product) * (2.0 / product.shape[0])
 
 
 def _linear_term(Y, W, n_evaluations, **extra):

@@ -20,8 +20,8 @@ __all__ = [
     "sparsity",
     "sparsity_grad",
     "variance_hinge",
+    "variance_hinge_force",
     "variance_hinge_grad",
-    "variance_hinge_parts",
 ]
 
 
@@ -75,48 +75,48 @@ def reconstruction_grad(Y, Y_hat):
     return (Y_hat - Y) * (2.0 / Y.shape[1])
 
 
-def variance_hinge_parts(Z, threshold):
-    """Hinge of each component, and its gradient in the form ``slope * (Z - mean)``.
+def _spread(Z):
+    """Deviations from the mean, their norm, and where that is more than rounding error."""
+    mean = Z.sum(dim=0).div_(Z.shape[0])
+    deviation = Z - mean
+    norm = deviation.square().sum(dim=0).sqrt_()
+    noise = mean.abs_().mul_(16 * Z.shape[0] ** 0.5 * torch.finfo(Z.dtype).eps)
+    return deviation, norm, norm <= noise
 
-    The solver wants value and gradient together and the gradient unexpanded; everyone else is
-    better served by :func:`variance_hinge` and :func:`variance_hinge_grad`.
+
+def variance_hinge_force(Z, threshold):
+    """Gradient of the summed hinge in factors, which is how the solver wants it.
 
     Parameters
     ----------
     Z : torch.Tensor of shape (n, l)
-        Codes of one batch.
+        Codes of one batch, n at least 2.
     threshold : float
         Standard deviation below which a component is penalised.
 
     Returns
     -------
-    hinge : torch.Tensor of shape (l,)
-        ``[(threshold - std)_+]^2``; 0 when the batch has a single row, which has no spread.
-    slope : torch.Tensor of shape (l,)
-        ``-2/(n-1) (threshold - std)_+ / std``; 0 where the component does not vary.
-    mean : torch.Tensor of shape (l,)
-        Mean of each component.
+    deviation : torch.Tensor of shape (n, l)
+        Codes less their mean over the batch.
+    pull : torch.Tensor of shape (l,)
+        ``(threshold - std)_+ / std``, 0 where a component does not vary. The gradient is
+        ``-2 / (n - 1) * pull * deviation``.
 
     Examples
     --------
     >>> import torch
-    >>> from skvdl.energy import variance_hinge_parts
-    >>> hinge, slope, mean = variance_hinge_parts(torch.tensor([[0.0], [0.0]]), 0.5)
-    >>> hinge.item(), slope.item(), mean.item()
-    (0.25, -0.0, 0.0)
+    >>> from skvdl.energy import variance_hinge_force
+    >>> deviation, pull = variance_hinge_force(torch.tensor([[0.0, 0.0], [0.2, 0.0]]), 0.5)
+    >>> deviation
+    tensor([[-0.1000,  0.0000],
+            [ 0.1000,  0.0000]])
+    >>> pull
+    tensor([2.5355, 0.0000])
     """
-    n = Z.shape[0]
-    if n < 2:
-        zero = torch.zeros_like(Z[0])
-        return zero, zero, Z[0]
-    mean = Z.mean(dim=0)
-    # two passes: several times faster than var_mean over columns, and as accurate
-    std = ((Z - mean).square_().sum(dim=0) / (n - 1)).sqrt()
-    shortfall = (threshold - std).clamp_(min=0.0)
-    # A constant column has a spread of rounding errors at most, in no meaningful direction.
-    varies = std > mean.abs() * (16 * torch.finfo(Z.dtype).eps)
-    slope = torch.where(varies, shortfall / std, 0.0) * (-2.0 / (n - 1))
-    return shortfall.square(), slope, mean
+    deviation, norm, constant = _spread(Z)
+    pull = (threshold * (Z.shape[0] - 1) ** 0.5) / norm
+    pull.sub_(1.0).clamp_(min=0.0).masked_fill_(constant, 0.0)
+    return deviation, pull
 
 
 def variance_hinge(Z, threshold=0.5):
@@ -132,7 +132,8 @@ def variance_hinge(Z, threshold=0.5):
     Returns
     -------
     torch.Tensor of shape (l,)
-        ``[(threshold - std)_+]^2``, the deviation taken with n - 1.
+        ``[(threshold - std)_+]^2``, the deviation taken with n - 1; 0 for a single row, which
+        has none.
 
     Examples
     --------
@@ -141,7 +142,11 @@ def variance_hinge(Z, threshold=0.5):
     >>> variance_hinge(torch.tensor([[0.0, 0.0], [0.0, 4.0]]))
     tensor([0.2500, 0.0000])
     """
-    return variance_hinge_parts(Z, threshold)[0]
+    n = Z.shape[0]
+    if n < 2:
+        return torch.zeros_like(Z[0])
+    _, norm, _ = _spread(Z)
+    return (threshold - norm * (n - 1) ** -0.5).clamp_(min=0.0).square_()
 
 
 def variance_hinge_grad(Z, threshold=0.5):
@@ -166,8 +171,11 @@ def variance_hinge_grad(Z, threshold=0.5):
     >>> variance_hinge_grad(torch.zeros(3, 1)).flatten().abs()
     tensor([0., 0., 0.])
     """
-    _, slope, mean = variance_hinge_parts(Z, threshold)
-    return slope * (Z - mean)
+    n = Z.shape[0]
+    if n < 2:
+        return torch.zeros_like(Z)
+    deviation, pull = variance_hinge_force(Z, threshold)
+    return deviation * (pull * (-2.0 / (n - 1)))
 
 
 def proximity(Z, target):

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import torch
 
-from .data_terms import make_data_term
-from .energy import sparsity, variance_hinge_parts
+from .data_terms import make_data_term, network_curvature
+from .energy import sparsity, variance_hinge, variance_hinge_force
 
 __all__ = ["FistaResult", "fista"]
 
@@ -47,24 +47,18 @@ class _Objective:
         self.beta = beta if n_rows > 1 else 0.0
         self.variance_threshold = variance_threshold
         self.positive = positive
+        # what turns the force of the hinge into minus its gradient
+        self.strength = 2.0 * self.beta / max(1, n_rows - 1)
 
     @property
     def coupled(self):
         """Whether the rows of the batch depend on each other."""
         return self.beta > 0
 
-    def curvature(self, n_rows):
-        # The hinge is concave but along the deviations themselves, where it has this slope.
-        hinge = 2.0 * self.beta / (n_rows - 1) if self.coupled else 0.0
-        return self.term.curvature() + hinge
-
-    def grad(self, Z):
-        grad = self.term.grad(Z)
-        if self.coupled:
-            _, slope, mean = variance_hinge_parts(Z, self.variance_threshold)
-            slope = slope * self.beta
-            grad.addcmul_(Z, slope).sub_(slope * mean)
-        return grad
+    def curvature(self, data_curvature):
+        """Curvature of the smooth part, given that of the data term."""
+        # The hinge is concave but along the deviations themselves, where it bends this much.
+        return data_curvature + self.strength
 
     def value_and_grad(self, Z):
         """Energy as a column (one number a row, or one in all where coupled), and gradient."""
@@ -72,13 +66,27 @@ class _Objective:
         if not self.positive:
             value = torch.add(value, sparsity(Z), alpha=self.lam)
         if self.coupled:
-            hinge, slope, mean = variance_hinge_parts(Z, self.variance_threshold)
-            slope = slope * self.beta
-            grad.addcmul_(Z, slope).sub_(slope * mean)
-            value = torch.add(value.sum(), hinge.sum(), alpha=self.beta).reshape(1)
+            deviation, pull = variance_hinge_force(Z, self.variance_threshold)
+            grad.addcmul_(deviation, pull, value=-self.strength)
+            hinge = variance_hinge(Z, self.variance_threshold).sum()
+            value = torch.add(value.sum(), hinge, alpha=self.beta).reshape(1)
         return value[:, None], grad
 
-    def prox(self, V, step):
+    def set_step(self, step):
+        """Choose the step of `descend`."""
+        self.step = step
+        self.hinge_step = step * self.strength
+        self.term.set_step(step)
+
+    def descend(self, Z):
+        """Codes after one gradient step and the shrinkage."""
+        V = self.term.descend(Z)
+        if self.coupled:
+            deviation, pull = variance_hinge_force(Z, self.variance_threshold)
+            V.addcmul_(deviation, pull.mul_(self.hinge_step))
+        return self.shrink(V, self.step)
+
+    def shrink(self, V, step):
         """Shrink in place; on non-negative codes the threshold is part of the gradient."""
         if self.positive:
             return V.relu_()
@@ -86,8 +94,11 @@ class _Objective:
         return V.sub_(torch.minimum(torch.maximum(V, -threshold), threshold))
 
 
-class _Results:
-    """Codes of the rows that are done, and which rows are still being worked on."""
+_ALL = slice(None)
+
+
+class _Rows:
+    """Which rows are still being worked on, and what has become of the others."""
 
     def __init__(self, codes):
         self.active = torch.arange(codes.shape[0], device=codes.device)
@@ -98,8 +109,7 @@ class _Results:
             converged=torch.zeros_like(self.active, dtype=torch.bool),
         )
 
-    def store(self, which, codes, energy, n_iter, converged):
-        """Write down what the active rows at the indices `which` have come to."""
+    def _store(self, which, codes, energy, n_iter, converged):
         rows = self.active[which]
         if energy.shape[0] == 1:
             energy = energy.expand(codes.shape[0], 1) / codes.shape[0]
@@ -108,8 +118,25 @@ class _Results:
         self.table.n_iter[rows] = n_iter
         self.table.converged[rows] = converged
 
+    def retire(self, done, codes, energy, n_iter):
+        """Write down the rows that are done; indices of those that are not, None if all are."""
+        if not done.any():
+            return _ALL
+        done = done[:, 0].expand(codes.shape[0])
+        finished = done.nonzero()[:, 0]
+        self._store(finished, codes, energy(codes), n_iter, converged=True)
+        left = done.logical_not().nonzero()[:, 0]
+        self.active = self.active[left]
+        return left if len(left) else None
 
-def _row_norm(V, coupled):
+    def give_up(self, codes, energy, n_iter):
+        """Write down the rows that are left, not converged."""
+        every = torch.arange(codes.shape[0], device=codes.device)
+        self._store(every, codes, energy(codes), n_iter, converged=False)
+        return self.table
+
+
+def _norm(V, coupled):
     """Norm of each row as a column, or of the whole batch where its rows are coupled."""
     if coupled:
         return torch.linalg.vector_norm(V).reshape(1, 1)
@@ -125,85 +152,113 @@ def _next_check(k):
     return max(k + 1, k + k // 6)
 
 
-def _monotone_fista(objective, Z, tol, max_iter):
-    """FISTA whose iterates are the extrapolated points, each taken only if it lowers the energy.
+def _textbook_fista(objective, Z, tol, max_iter):
+    """FISTA with a constant step and plain momentum, as published."""
+    rows = _Rows(Z)
+    coupled = objective.coupled
 
-    Value and gradient come from the same evaluation that way. A point that is refused costs the
-    row its momentum, and half its step if it had no momentum to lose, which only happens where
-    the curvature is an estimate.
+    def energy(codes):
+        return objective.value_and_grad(codes)[0]
+
+    X, C, t = Z, Z, 1.0
+    for k in range(1, max_iter + 1):
+        C_new = objective.descend(X)
+        move = C_new - C
+        t, momentum = (1 + (1 + 4 * t * t) ** 0.5) / 2, t - 1
+        X = torch.add(C_new, move, alpha=momentum / t)
+        done = _norm(move, coupled) <= tol * _norm(C, coupled)
+        C = C_new
+        left = rows.retire(done, C, energy, k)
+        if left is None:
+            return rows.table
+        if left is not _ALL:
+            objective.term.take(left)
+            X, C = X[left], C[left]
+    return rows.give_up(C, energy, max_iter)
+
+
+def _certified_fista(objective, Z, tol, max_iter, accelerate=True):
+    """FISTA with restarts, for a linear decoder and a step of at most 1 / curvature.
+
+    If the smooth part is convex, a step from an extrapolated point ends no higher than the last
+    iterate provided it ends at least as far from it as it started. That needs no energy; a step
+    without the certificate is dropped, and its row loses its momentum.
     """
-    results = _Results(Z)
+    rows = _Rows(Z)
+    coupled = objective.coupled
+
+    def energy(codes):
+        return objective.value_and_grad(codes)[0]
+
+    X, C = Z, Z
+    age = torch.zeros_like(Z[:1, :1] if coupled else Z[:, :1])
+    momentum = last = age
+    check = 1
+    for k in range(1, max_iter + 1):
+        C_new = objective.descend(X)
+        move = C_new - C
+        length = _norm(move, coupled)
+        certified = (length >= momentum * last).to(length.dtype)
+        if k == check:
+            done = (length <= tol * _norm(C, coupled)).logical_and_(certified > 0)
+        age = (age + 1) * certified if accelerate else age
+        momentum = age / (age + 3)
+        C = torch.lerp(C, C_new, certified)
+        X = torch.addcmul(C, move, momentum)
+        last = length
+        if k != check:
+            continue
+        check = _next_check(k)
+        left = rows.retire(done, C, energy, k)
+        if left is None:
+            return rows.table
+        if left is not _ALL:
+            objective.term.take(left)
+            X, C, age, momentum, last = (v[left] for v in (X, C, age, momentum, last))
+    return rows.give_up(C, energy, max_iter)
+
+
+def _guarded_fista(objective, Z, step, tol, max_iter):
+    """FISTA for a network: each extrapolated point is taken only if it lowers the energy.
+
+    Value and gradient come from one evaluation that way. A point that is refused costs its row
+    the momentum, and half the step if there was no momentum to lose: the step came from an
+    estimate of the curvature, for which there is no bound.
+    """
+    rows = _Rows(Z)
     coupled = objective.coupled
     X, C = Z, Z
     E, G = objective.value_and_grad(X)
     slack = E.abs() * (8 * torch.finfo(E.dtype).eps)
-    t = torch.ones_like(E)
-    step = torch.ones_like(E) / objective.curvature(Z.shape[0])
+    age = torch.zeros_like(E)
+    step = torch.ones_like(E) * step
     check = 1
     for k in range(1, max_iter + 1):
-        C_new = objective.prox(torch.addcmul(X, step, G, value=-1), step)
-        t_new = (1 + (1 + 4 * t * t).sqrt()) / 2
-        momentum = (t - 1) / t_new
-        X_new = torch.addcmul(C_new, momentum, C_new - C)
+        C_new = objective.shrink(torch.addcmul(X, step, G, value=-1), step)
+        if k == check:
+            check = _next_check(k)
+            done = _norm(C_new - X, coupled) <= tol * _norm(X, coupled)
+            left = rows.retire(done, X, lambda _, E=E: E, k)
+            if left is None:
+                return rows.table
+            if left is not _ALL:
+                objective.term.take(left)
+                X, C, G, C_new = (v[left] for v in (X, C, G, C_new))
+                E, slack, age, step = (v[left] for v in (E, slack, age, step))
+        X_new = torch.addcmul(C_new, age / (age + 3), C_new - C)
         if objective.positive:
             X_new.relu_()
         else:
             X_new.mul_(X_new * C_new > 0)
         E_new, G_new = objective.value_and_grad(X_new)
-        if k in (check, max_iter):
-            moved = _row_norm(C_new - X, coupled)
-            done = moved <= tol * _row_norm(X, coupled)
         accept = E_new <= E + slack
-        step = torch.where(accept | (momentum > 0), step, step / 2)
-        t = torch.where(accept, t_new, 1.0)
-        C = C_new
+        step = torch.where(accept.logical_or(age > 0), step, step / 2)
+        age = torch.where(accept, age + 1, 0.0)
         X = torch.where(accept, X_new, X)
         G = torch.where(accept, G_new, G)
         E = torch.where(accept, E_new, E)
-        if k < max_iter and k != check:
-            continue
-        check = _next_check(k)
-        done = done[:, 0].expand(X.shape[0])
-        finished = done.nonzero()[:, 0]
-        if len(finished):
-            results.store(finished, X, E, k, True)
-            left = done.logical_not().nonzero()[:, 0]
-            if not len(left):
-                return results.table
-            results.active = results.active[left]
-            objective.term.take(left)
-            X, C, G, E, t, step, slack = (v[left] for v in (X, C, G, E, t, step, slack))
-    left = torch.arange(X.shape[0], device=X.device)
-    results.store(left, X, E, max_iter, False)
-    return results.table
-
-
-def _textbook_fista(objective, Z, step, tol, max_iter):
-    """FISTA with a constant step and plain momentum, as published."""
-    results = _Results(Z)
-    coupled = objective.coupled
-    X, C = Z, Z
-    t = 1.0
-    step = torch.full_like(Z[:1, :1], step)
-    for k in range(1, max_iter + 1):
-        C_new = objective.prox(torch.addcmul(X, step, objective.grad(X), value=-1), step)
-        t_new = (1 + (1 + 4 * t * t) ** 0.5) / 2
-        X = torch.lerp(C, C_new, 1 + (t - 1) / t_new)
-        done = _row_norm(C_new - C, coupled) <= tol * _row_norm(C, coupled)
-        C, t = C_new, t_new
-        done = done[:, 0].expand(C.shape[0])
-        finished = done.nonzero()[:, 0]
-        if len(finished):
-            results.store(finished, C, objective.value_and_grad(C)[0], k, True)
-            left = done.logical_not().nonzero()[:, 0]
-            if not len(left):
-                return results.table
-            results.active = results.active[left]
-            objective.term.take(left)
-            X, C = X[left], C[left]
-    left = torch.arange(C.shape[0], device=C.device)
-    results.store(left, C, objective.value_and_grad(C)[0], max_iter, False)
-    return results.table
+        C = C_new
+    return rows.give_up(X, lambda _: E, max_iter)
 
 
 @torch.no_grad()
@@ -222,13 +277,15 @@ def fista(
     max_iter=200,
     tol=1e-3,
     expected_iter=50,
+    curvature=None,
 ):
     """Minimise the energy over the codes of one batch.
 
-    With ``step_size="auto"`` the step comes from the curvature, and an iterate is taken only if
-    it lowers the energy, which then never rises. For a linear decoder the bound on the curvature
-    holds, the hinge included; for a network it is an estimate, and the step is halved where it
-    proves too long. With a number as step this is FISTA as published.
+    With ``step_size="auto"`` the step comes from the curvature, a row loses its momentum where
+    that might raise its energy, and the energy never rises; with the hinge, which is not convex,
+    it never ends above where it started. For a linear decoder the bound on the curvature holds;
+    for a network it is an estimate, and the step is halved where it proves too long. With a
+    number as step this is FISTA as published.
 
     Parameters
     ----------
@@ -260,6 +317,9 @@ def fista(
         as a whole where the hinge couples it.
     expected_iter : int, default=50
         How many iterations are likely: a Gram matrix is prepared if that pays.
+    curvature : torch.Tensor of shape (), optional
+        :func:`~skvdl.data_terms.network_curvature` of the decoder, if roughly known; not used
+        for a linear one.
 
     Returns
     -------
@@ -290,6 +350,16 @@ def fista(
         tilt=lam if positive else 0.0,
     )
     objective = _Objective(term, lam, beta, variance_threshold, positive, Y.shape[0])
-    if step_size == "auto":
-        return _monotone_fista(objective, Z, tol, max_iter)
-    return _textbook_fista(objective, Z, step_size, tol, max_iter)
+    if step_size != "auto":
+        objective.set_step(torch.full_like(Y[0, 0], step_size))
+        return _textbook_fista(objective, Z, tol, max_iter)
+    if decoder.hidden:
+        curvature = network_curvature(decoder) if curvature is None else curvature
+        step = 1.0 / objective.curvature(curvature + term.ridge)
+        return _guarded_fista(objective, Z, step, tol, max_iter)
+    objective.set_step(1.0 / objective.curvature(term.curvature()))
+    found = _certified_fista(objective, Z, tol, max_iter)
+    if objective.coupled and found.energy.sum() > objective.value_and_grad(Z)[0]:
+        # the hinge is not convex and voids the certificate of momentum, not of plain steps
+        return _certified_fista(objective, Z, tol, max_iter, accelerate=False)
+    return found

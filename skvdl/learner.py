@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import torch
 
+from .data_terms import network_curvature
 from .energy import reconstruction, sparsity, variance_hinge
 from .inference import fista
 
-__all__ = ["InferenceSettings", "Learner", "TrainingSettings", "batch_slices"]
+__all__ = ["InferenceSettings", "Learner", "SolverHints", "TrainingSettings", "batch_slices"]
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,50 @@ def batch_slices(n_rows, batch_size):
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
+class SolverHints:
+    """What the last steps tell the solver about the next: it affects speed, and rounding.
+
+    Parameters
+    ----------
+    renew_every : int, default=10
+        Steps after which the curvature is computed anew.
+
+    Examples
+    --------
+    >>> from skvdl.learner import SolverHints
+    >>> SolverHints().n_iter
+    20
+    """
+
+    def __init__(self, renew_every=10):
+        self.renew_every = renew_every
+        self.n_iter = 20
+        self.curvature = None
+        self.steps = 0
+
+    def curvature_of(self, decoder):
+        """Estimate for a network, not quite up to date: the solver makes up for a wrong one."""
+        if not decoder.hidden:
+            return None
+        if self.steps % self.renew_every == 0:
+            self.curvature = network_curvature(decoder)
+        self.steps += 1
+        return self.curvature
+
+    def to(self, device):
+        """Move to a device."""
+        if self.curvature is not None:
+            self.curvature = self.curvature.to(device)
+
+    def state_dict(self):
+        """Return everything, by name."""
+        return vars(self).copy()
+
+    def load_state_dict(self, state):
+        """Take over everything from `state_dict`."""
+        vars(self).update(state)
+
+
 class Learner:
     """Decoder, encoder and their optimisers; takes one step on one batch.
 
@@ -185,7 +230,7 @@ class Learner:
         self.configure(regularizer, inference, training)
         regularizer.after_step(decoder)
         self.n_steps = 0
-        self._expected_iter = 20
+        self.hints = SolverHints()
 
     def configure(self, regularizer, inference, training):
         """Take other settings, as when training goes on after they were changed."""
@@ -218,9 +263,9 @@ class Learner:
 
     def to(self, device):
         """Move weights and optimiser state to a device."""
-        for module in (self.decoder, self.encoder):
-            if module is not None:
-                module.to(device)
+        for part in (self.decoder, self.encoder, self.hints):
+            if part is not None:
+                part.to(device)
         for optimizer in (self.decoder_optimizer, self.encoder_optimizer):
             for state in optimizer.state.values() if optimizer else ():
                 for key, value in state.items():
@@ -232,7 +277,7 @@ class Learner:
         return {
             name: copy.deepcopy(part.state_dict())
             for name, part in vars(self).items()
-            if isinstance(part, torch.nn.Module | torch.optim.Optimizer)
+            if isinstance(part, torch.nn.Module | torch.optim.Optimizer | SolverHints)
         }
 
     def load_state(self, state):
@@ -262,11 +307,12 @@ class Learner:
             variance_threshold=settings.variance_threshold,
             target=target,
             init=target,
-            expected_iter=self._expected_iter,
+            expected_iter=self.hints.n_iter,
+            curvature=self.hints.curvature_of(self.decoder),
             **settings.solver_options(),
         )
         Z = found.codes
-        self._expected_iter = max(1, round(found.n_iter.double().mean().item()))
+        self.hints.n_iter = max(1, round(found.n_iter.sum().item() / len(Y)))
         decoder_loss = torch.nn.functional.mse_loss(self.decoder(Z), Y)
         _descend(self.decoder_optimizer, decoder_loss)
         stats = {"energy": found.energy.mean(), "reconstruction": decoder_loss.detach()}
