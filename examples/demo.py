@@ -54,6 +54,7 @@ def draw_atoms(name, model, codes):
     order = np.argsort(-(codes > 0).mean(axis=0))
     atoms = model.decoder_.atoms().cpu().numpy()[order]
     figure, axes = plt.subplots(8, 8, figsize=(6, 6.4))
+    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.92, hspace=0.08, wspace=0.08)
     draw_grid(axes, atoms)
     figure.suptitle(f"{name}: what each component adds")
     return figure
@@ -61,13 +62,13 @@ def draw_atoms(name, model, codes):
 
 def draw_denoising(rows):
     """Draw images below each other, each row with its name and PSNR."""
-    figure, axes = plt.subplots(len(rows), 12, figsize=(12, 1.25 * len(rows)))
+    figure, axes = plt.subplots(len(rows), 12, figsize=(12, 1.3 * len(rows)))
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.94, hspace=0.3, wspace=0.05)
     for line, (name, images) in zip(axes, rows, strict=True):
         for ax, image in zip(line, images, strict=False):
             ax.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
             ax.axis("off")
         line[0].set_title(name, loc="left", fontsize=9)
-    figure.tight_layout(h_pad=0.3)
     return figure
 
 
