@@ -19,13 +19,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from ._containers import codes_to_tensor, data_to_tensor
+from ._containers import codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._torch import available_devices, resolve_device
 from .encoders import LISTA
-from .inference import fista
+from .inference import duality_gap, fista
 from .learner import InferenceSettings, Learner, TrainingSettings, batch_slices
 from .regularizers import make_regularizer
-from .training import History, run_epoch, train
+from .training import History, is_finite, run_epoch, train
 
 _AUTO_STEPS = 3000
 _AUTO_EPOCHS = (20, 300)
@@ -48,7 +48,10 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "encoder": [StrOptions({"lista"}), None],
         "positive_code": ["boolean"],
         "transform_method": [StrOptions({"encoder", "fista"})],
+        "transform_tol": [Interval(Real, 0, None, closed="left")],
+        "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
         "sparse_output": ["boolean"],
+        "init": [StrOptions({"data", "random"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
         "learning_rate": [StrOptions({"cosine", "constant"})],
@@ -92,7 +95,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with self._unchanged_on_error():
             goes_on = self.warm_start and hasattr(self, "_learner")
             X = self._validate(X, reset=not goes_on, min_samples=2)[0]
-            device = resolve_device(self.device)
+            device = resolve_device(self.device, X.dtype)
             _warn_of_scale(X)
             generator = self._make_generator()
             X, X_validation = self._split(X, generator)
@@ -143,18 +146,17 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             first = not hasattr(self, "_learner")
             min_samples = 2 if self.regularizer == "variance" else 1
             X = self._validate(X, reset=first, min_samples=min_samples)[0]
-            device = resolve_device(self.device)
+            device = resolve_device(self.device, X.dtype)
             n_batches = len(batch_slices(len(X), self.batch_size))
-            learner = self._make_learner(
-                X, self._make_generator(), device, n_batches, goes_on=not first
-            )
-            history = History() if first else copy.deepcopy(self._history)
+            generator = self._make_generator() if first else None
+            learner = self._make_learner(X, generator, device, n_batches, goes_on=not first)
             means, used = run_epoch(learner, X, order=None)
-            if not all(map(math.isfinite, means.values())):
+            if not is_finite(means, learner):
                 raise FloatingPointError(
                     "The energy of these rows is not finite, so they were not learnt from. "
                     "Scale the data to a standard deviation near 1 or lower the learning rates."
                 )
+            history = History() if first else self._history
             history.append(**means, dead=int(used.logical_not().sum()))
             self._publish(learner, history, 1 if first else self.n_iter_ + 1)
         return self
@@ -229,9 +231,22 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             for Y in self._chunks(X):
                 error += (Y - self.decoder_(infer(Y))).square().sum().item()
                 total += (Y - mean).square().sum().item()
-        if total == 0:
+        if bool((X.amax(dim=0) == X.amin(dim=0)).all()):
             return 1.0 if error == 0 else 0.0
         return 1.0 - error / total
+
+    def _gaps(self, X):
+        """Relative duality gap of each row's codes, for a linear decoder."""
+        check_is_fitted(self)
+        X, container = self._validate(X, reset=False)
+        infer = self._code_function()
+        options = {"lam": self.lam, "positive": self.positive_code}
+        return container.join(
+            [
+                container.dense(duality_gap(Y, self.decoder_, infer(Y), **options))
+                for Y in self._chunks(X)
+            ]
+        )
 
     @property
     def _n_features_out(self):
@@ -316,7 +331,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._check_same_shape(learner)
             learner.configure(*settings)
             return learner
-        decoder = self._make_decoder(X.shape[1], generator, X.dtype)
+        decoder = self._make_decoder(X, generator)
         encoder = None
         if self.encoder is not None:
             encoder = LISTA(
@@ -326,20 +341,24 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 generator=generator,
                 dtype=X.dtype,
             )
-        return Learner(decoder, encoder, *settings).to(device)
+        learner = Learner(decoder, encoder, *settings)
+        if encoder is not None and self.init == "data":
+            encoder.imitate(decoder, self.lam)
+        return learner.to(device)
 
     def _check_same_shape(self, learner):
         """Refuse to go on with a model that the parameters no longer describe."""
         wanted = [self.n_components, *getattr(self, "hidden_layer_sizes", ()), self.n_features_in_]
         weights = learner.decoder.weights
         built = [weights[0].shape[1], *(weight.shape[0] for weight in weights)]
-        has_encoder = learner.encoder is not None
-        if built != wanted or has_encoder != (self.encoder is not None):
+        encoder = None if learner.encoder is None else "lista"
+        positive = self.positive_code if encoder is None else learner.encoder.threshold is None
+        if (built, encoder, positive) != (wanted, self.encoder, self.positive_code):
             raise ValueError(
-                f"The fitted model has layers {built} and "
-                f"{'an' if has_encoder else 'no'} encoder, the parameters ask for {wanted} and "
-                f"encoder={self.encoder!r}: training cannot go on. Use warm_start=False and fit "
-                "to start anew."
+                f"The fitted model has layers {built}, encoder={encoder!r} and positive_code="
+                f"{positive}, the parameters ask for {wanted}, {self.encoder!r} and "
+                f"{self.positive_code}: training cannot go on. Use warm_start=False and fit to "
+                "start anew."
             )
 
     def _publish(self, learner, history, n_iter):
@@ -358,6 +377,10 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _code_function(self):
         """Choose the function from a chunk of data to its codes."""
+        if self.transform_method not in ("encoder", "fista"):
+            raise ValueError(
+                f"transform_method={self.transform_method!r} must be 'encoder' or 'fista'."
+            )
         if self.transform_method == "encoder" and self.encoder_ is not None:
             return torch.no_grad()(self.encoder_)
         return self._fista_codes
@@ -365,14 +388,23 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _fista_codes(self, Y):
         with torch.no_grad():
             init = None if self.encoder_ is None else self.encoder_(Y)
-        inference = self._settings(n_batches=1)[1]
-        found = fista(Y, self.decoder_, init=init, **inference.solver_options())
+        found = fista(
+            Y,
+            self.decoder_,
+            init=init,
+            lam=self.lam,
+            positive=self.positive_code,
+            step_size=self.step_size,
+            max_iter=self.transform_max_iter,
+            tol=self.transform_tol,
+            gap_tol=self.transform_tol,
+        )
         missed = int(found.converged.logical_not().sum())
         if missed:
             warnings.warn(
-                f"The codes of {missed} of {len(Y)} rows still moved by more than "
-                f"inference_tol={self.inference_tol} after inference_max_iter="
-                f"{self.inference_max_iter} iterations; raise either for exact codes.",
+                f"The codes of {missed} of {len(Y)} rows are not within transform_tol="
+                f"{self.transform_tol} after transform_max_iter={self.transform_max_iter} "
+                "iterations; raise either.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -381,8 +413,8 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _chunks(self, X):
         """Pieces of the rows, on the device that computes, small enough to bound memory."""
         widest = sum(sum(weight.shape) for weight in self.decoder_.weights)
-        for rows in batch_slices(len(X), max(_CHUNK_ROWS, _CHUNK_ELEMENTS // widest)):
-            yield X[rows].to(self._learner.device)
+        for rows in batch_slices(X.shape[0], max(_CHUNK_ROWS, _CHUNK_ELEMENTS // widest)):
+            yield rows_to_tensor(X[rows], self._learner.device)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_learner")

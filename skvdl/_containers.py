@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-__all__ = ["Container", "codes_to_tensor", "data_to_tensor"]
+__all__ = ["Container", "codes_to_tensor", "data_to_tensor", "rows_to_tensor"]
 
 _DTYPES = [np.float64, np.float32]
 
@@ -63,6 +63,8 @@ def _wrap_array(array):
 
 def _check_tensor(X, dtype, min_samples):
     """Do for a tensor, on any device, what `check_array` does for an array."""
+    if X.layout != torch.strided:
+        raise ValueError("Sparse tensors are not supported as data; use X.to_dense().")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D tensor, got {X.ndim}D tensor instead.")
     if X.is_complex():
@@ -129,7 +131,7 @@ def data_to_tensor(estimator, X, *, reset, dtype=None, min_samples=1):
 
 
 def codes_to_tensor(Z, dtype):
-    """Check codes and make a dense tensor of them.
+    """Check codes and make a tensor of them, or leave them as a CSR matrix.
 
     Parameters
     ----------
@@ -140,8 +142,8 @@ def codes_to_tensor(Z, dtype):
 
     Returns
     -------
-    tensor : torch.Tensor of shape (n_samples, n_components)
-        The codes, on the device they were on.
+    codes : torch.Tensor or CSR matrix of shape (n_samples, n_components)
+        The codes, on the device they were on, for :func:`rows_to_tensor`.
     container : Container
         What to wrap results in.
     """
@@ -149,9 +151,27 @@ def codes_to_tensor(Z, dtype):
         dense = Z if Z.layout == torch.strided else Z.to_dense()
         return _check_tensor(dense, dtype, 1), Container(Z.device)
     array = check_array(Z, accept_sparse="csr", dtype=_numpy_dtype(dtype), order="C")
-    if sparse.issparse(array):
-        array = array.toarray()
-    return _wrap_array(array), Container()
+    return (array if sparse.issparse(array) else _wrap_array(array)), Container()
+
+
+def rows_to_tensor(rows, device):
+    """Move some rows of data or codes to where they are needed, dense.
+
+    Parameters
+    ----------
+    rows : torch.Tensor or CSR matrix
+        The rows.
+    device : torch.device
+        Where to.
+
+    Returns
+    -------
+    torch.Tensor
+        The same rows.
+    """
+    if sparse.issparse(rows):
+        rows = torch.from_numpy(rows.toarray())
+    return rows.to(device)
 
 
 def _numpy_dtype(dtype):

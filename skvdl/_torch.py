@@ -18,9 +18,13 @@ def available_devices():
     return [*found, "cpu"]
 
 
-def resolve_device(name):
-    """Turn "auto" into a device that is there, and refuse one that is not."""
+def resolve_device(name, dtype):
+    """Turn "auto" into a device that is there and knows the dtype, and refuse another."""
     present = available_devices()
+    if dtype == torch.float64 and "mps" in present:
+        if name == "mps":
+            raise ValueError("device='mps' cannot compute in float64; pass float32 data.")
+        present.remove("mps")
     if name == "auto":
         return torch.device(present[0])
     if name not in present:

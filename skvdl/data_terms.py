@@ -65,7 +65,6 @@ class GramTerm:
 
     def set_step(self, step):
         """Fold a step into the quadratic, for `descend`."""
-        self.step = step
         self.map = self.hessian * -step
         self.map.diagonal().add_(1.0)
         self.shift = self.linear * step

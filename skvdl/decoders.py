@@ -124,3 +124,26 @@ class LinearDecoder(MLPDecoder):
 
     def __init__(self, n_components, n_features, *, generator, dtype=torch.float32):
         super().__init__(n_components, (), n_features, generator=generator, dtype=dtype)
+
+    @torch.no_grad()
+    def start_from(self, X, generator):
+        """Point the atoms at samples drawn at random, with a little of what they were.
+
+        The atoms keep their norms; those for which there is no sample stay as they are.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (n, n_features)
+            Data.
+        generator : torch.Generator
+            Source of the draw, on the CPU.
+        """
+        (weight,) = self.weights
+        drawn = torch.randperm(len(X), generator=generator, device=generator.device)
+        samples = X[drawn[: weight.shape[1]].to(X.device)].to(weight.device).T
+        columns = weight[:, : samples.shape[1]]
+        norms = torch.linalg.vector_norm(columns, dim=0)
+        # without the rest, atoms from equal samples would stay equal for ever
+        size = torch.linalg.vector_norm(samples, dim=0)
+        mixed = samples / torch.where(size > 0, size, 1.0) + 0.1 * columns / norms
+        columns.copy_(mixed * (norms / torch.linalg.vector_norm(mixed, dim=0)))

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ._torch import uniform_parameter
+from ._torch import eigenvalue_bound, uniform_parameter
 
 __all__ = ["LISTA"]
 
@@ -57,6 +57,32 @@ class LISTA(nn.Module):
         self.b = uniform_parameter(n_components, fan_in=n_features, **make)
         self.S = uniform_parameter(n_components, n_components, fan_in=n_components, **make)
         self.threshold = None if positive else nn.Parameter(torch.full_like(self.b, 0.1))
+
+    @torch.no_grad()
+    def imitate(self, decoder, lam):
+        """Set the weights to those of ISTA on a decoder, hidden units taken as always active.
+
+        Parameters
+        ----------
+        decoder : MLPDecoder
+            Decoder whose codes to predict.
+        lam : float
+            Weight of the l1 norm.
+        """
+        W = decoder.weights[0]
+        for weight in decoder.weights[1:]:
+            W = weight @ W
+        hessian = (W.T @ W) * (2.0 / W.shape[0])
+        step = 1.0 / eigenvalue_bound(hessian)
+        self.U.copy_(W.T * (step * 2.0 / W.shape[0]))
+        self.S.copy_(hessian * -step)
+        self.S.diagonal().add_(1.0)
+        threshold = step * lam
+        if self.threshold is None:
+            self.b.copy_(-threshold.expand_as(self.b))
+        else:
+            self.b.zero_()
+            self.threshold.copy_(threshold.expand_as(self.b))
 
     def _shrink(self, V):
         if self.threshold is None:

@@ -39,8 +39,18 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
         How `transform` computes codes: the encoder's prediction, or the minimum of the energy
         of each row. Without an encoder always the latter.
 
+    transform_tol : float, default={transform_tol}
+        When ``transform_method="fista"`` stops: {transform_stop}.
+
+    transform_max_iter : int, default=2000
+        Iterations at most, for ``transform_method="fista"``.
+
     sparse_output : bool, default=False
         Whether `transform` returns a CSR matrix.
+
+    init : {{"data", "random"}}, default="data"
+        Where learning starts: {init}, the encoder as ISTA on that
+        decoder; or all weights at random.
 
     max_iter : int or "auto", default="auto"
         Epochs at most. "auto": as many as make 3000 steps, between 20 and 300.
@@ -154,7 +164,14 @@ def _fill_doc(**defaults):
     return fill
 
 
-@_fill_doc(gamma="5.0", rate="3e-3", bias_decay="0.0")
+@_fill_doc(
+    transform_tol="1e-5",
+    transform_stop="at this duality gap relative to the energy",
+    init="atoms at samples drawn from the data",
+    gamma="5.0",
+    rate="3e-3",
+    bias_decay="0.0",
+)
 class VarianceDictionaryLearning(BaseVDL):
     """Sparse coding with a linear decoder whose codes are kept from collapsing.
 
@@ -215,7 +232,10 @@ class VarianceDictionaryLearning(BaseVDL):
         encoder="lista",
         positive_code=True,
         transform_method="encoder",
+        transform_tol=1e-5,
+        transform_max_iter=2000,
         sparse_output=False,
+        init="data",
         max_iter="auto",
         batch_size=250,
         learning_rate="cosine",
@@ -248,7 +268,10 @@ class VarianceDictionaryLearning(BaseVDL):
         self.encoder = encoder
         self.positive_code = positive_code
         self.transform_method = transform_method
+        self.transform_tol = transform_tol
+        self.transform_max_iter = transform_max_iter
         self.sparse_output = sparse_output
+        self.init = init
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -282,11 +305,39 @@ class VarianceDictionaryLearning(BaseVDL):
         """
         return self.decoder_.atoms().cpu().numpy()
 
-    def _make_decoder(self, n_features, generator, dtype):
-        return LinearDecoder(self.n_components, n_features, generator=generator, dtype=dtype)
+    def duality_gap(self, X):
+        """How far the codes of data can be from exact.
+
+        Parameters
+        ----------
+        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        gap : ndarray or torch.Tensor of shape (n_samples,)
+            By what share of itself the energy of the codes that `transform` computes can exceed
+            the minimum at most. Large for codes of the encoder, at most `transform_tol` for
+            ``transform_method="fista"`` if that converged.
+        """
+        return self._gaps(X)
+
+    def _make_decoder(self, X, generator):
+        shape = (self.n_components, X.shape[1])
+        decoder = LinearDecoder(*shape, generator=generator, dtype=X.dtype)
+        if self.init == "data":
+            decoder.start_from(X, generator)
+        return decoder
 
 
-@_fill_doc(gamma="100.0", rate="1e-3", bias_decay="1e-3")
+@_fill_doc(
+    transform_tol="1e-3",
+    transform_stop="at this relative change of a code",
+    init="the decoder at random",
+    gamma="100.0",
+    rate="1e-3",
+    bias_decay="1e-3",
+)
 class NonLinearVDL(BaseVDL):
     """Sparse coding with a multi-layer decoder whose codes are kept from collapsing.
 
@@ -348,7 +399,10 @@ class NonLinearVDL(BaseVDL):
         encoder="lista",
         positive_code=True,
         transform_method="encoder",
+        transform_tol=1e-3,
+        transform_max_iter=2000,
         sparse_output=False,
+        init="data",
         max_iter="auto",
         batch_size=250,
         learning_rate="cosine",
@@ -382,7 +436,10 @@ class NonLinearVDL(BaseVDL):
         self.encoder = encoder
         self.positive_code = positive_code
         self.transform_method = transform_method
+        self.transform_tol = transform_tol
+        self.transform_max_iter = transform_max_iter
         self.sparse_output = sparse_output
+        self.init = init
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -405,14 +462,15 @@ class NonLinearVDL(BaseVDL):
         self.device = device
         self.verbose = verbose
 
-    def _make_decoder(self, n_features, generator, dtype):
+    def _make_decoder(self, X, generator):
         sizes = self.hidden_layer_sizes
         if not len(sizes) or not all(isinstance(s, Integral) and s > 0 for s in sizes):
             raise ValueError(
                 f"hidden_layer_sizes={sizes!r} must hold the width of at least one hidden layer, "
                 "positive integers; use VarianceDictionaryLearning for a decoder without any."
             )
-        return MLPDecoder(self.n_components, sizes, n_features, generator=generator, dtype=dtype)
+        shape = (self.n_components, sizes, X.shape[1])
+        return MLPDecoder(*shape, generator=generator, dtype=X.dtype)
 
 
 VDL = VarianceDictionaryLearning

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import torch
 
-from .data_terms import make_data_term, network_curvature
+from .data_terms import FactoredTerm, make_data_term, network_curvature
 from .energy import sparsity, variance_hinge, variance_hinge_force
 
-__all__ = ["FistaResult", "fista"]
+__all__ = ["FistaResult", "duality_gap", "fista"]
 
 
 class FistaResult(NamedTuple):
@@ -71,6 +71,24 @@ class _Objective:
             hinge = variance_hinge(Z, self.variance_threshold).sum()
             value = torch.add(value.sum(), hinge, alpha=self.beta).reshape(1)
         return value[:, None], grad
+
+    def relative_gap(self, Z):
+        """Duality gap over energy, a column: how far a row of a lasso can be from its minimum.
+
+        The residual, shrunk until its correlation with no atom exceeds lam, is a feasible point
+        of the dual problem. Its value needs but energy and gradient at the codes.
+        """
+        energy, grad = self.value_and_grad(Z)
+        if self.positive:
+            grad = grad - self.lam
+            excess = grad.amin(dim=1, keepdim=True).neg_()
+        else:
+            excess = grad.abs().amax(dim=1, keepdim=True)
+        error = energy - self.lam * sparsity(Z)[:, None]
+        overlap = error - torch.linalg.vecdot(grad, Z)[:, None] / 2
+        shrink = (self.lam / excess.clamp_min(torch.finfo(Z.dtype).tiny)).clamp_(max=1.0)
+        gap = energy - shrink * (2 * overlap - shrink * error)
+        return gap / energy.clamp_min(torch.finfo(Z.dtype).tiny)
 
     def set_step(self, step):
         """Choose the step of `descend`."""
@@ -166,7 +184,8 @@ def _textbook_fista(objective, Z, tol, max_iter):
         move = C_new - C
         t, momentum = (1 + (1 + 4 * t * t) ** 0.5) / 2, t - 1
         X = torch.add(C_new, move, alpha=momentum / t)
-        done = _norm(move, coupled) <= tol * _norm(C, coupled)
+        length = _norm(move, coupled)
+        done = (length <= tol * _norm(C, coupled)).logical_and_(length.isfinite())
         C = C_new
         left = rows.retire(done, C, energy, k)
         if left is None:
@@ -177,7 +196,7 @@ def _textbook_fista(objective, Z, tol, max_iter):
     return rows.give_up(C, energy, max_iter)
 
 
-def _certified_fista(objective, Z, tol, max_iter, accelerate=True):
+def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, accelerate=True):
     """FISTA with restarts, for a linear decoder and a step of at most 1 / curvature.
 
     If the smooth part is convex, a step from an extrapolated point ends no higher than the last
@@ -199,7 +218,7 @@ def _certified_fista(objective, Z, tol, max_iter, accelerate=True):
         move = C_new - C
         length = _norm(move, coupled)
         certified = (length >= momentum * last).to(length.dtype)
-        if k == check:
+        if k == check and gap_tol is None:
             done = (length <= tol * _norm(C, coupled)).logical_and_(certified > 0)
         age = (age + 1) * certified if accelerate else age
         momentum = age / (age + 3)
@@ -209,6 +228,8 @@ def _certified_fista(objective, Z, tol, max_iter, accelerate=True):
         if k != check:
             continue
         check = _next_check(k)
+        if gap_tol is not None:
+            done = objective.relative_gap(C) <= gap_tol
         left = rows.retire(done, C, energy, k)
         if left is None:
             return rows.table
@@ -276,6 +297,7 @@ def fista(
     step_size="auto",
     max_iter=200,
     tol=1e-3,
+    gap_tol=None,
     expected_iter=50,
     curvature=None,
 ):
@@ -315,6 +337,10 @@ def fista(
     tol : float, default=1e-3
         A row is done when one step moves it by no more than this share of its norm; the batch
         as a whole where the hinge couples it.
+    gap_tol : float, optional
+        Stop by relative duality gap instead: a row is done when its energy provably exceeds the
+        minimum by no more than this share. For a linear decoder, ``lam > 0``, ``beta = 0``,
+        ``gamma = 0`` and an automatic step; elsewhere there is no gap, and `tol` counts.
     expected_iter : int, default=50
         How many iterations are likely: a Gram matrix is prepared if that pays.
     curvature : torch.Tensor of shape (), optional
@@ -358,8 +384,50 @@ def fista(
         step = 1.0 / objective.curvature(curvature + term.ridge)
         return _guarded_fista(objective, Z, step, tol, max_iter)
     objective.set_step(1.0 / objective.curvature(term.curvature()))
-    found = _certified_fista(objective, Z, tol, max_iter)
+    if beta or gamma or not lam:
+        gap_tol = None
+    found = _certified_fista(objective, Z, tol, max_iter, gap_tol=gap_tol)
     if objective.coupled and found.energy.sum() > objective.value_and_grad(Z)[0]:
         # the hinge is not convex and voids the certificate of momentum, not of plain steps
         return _certified_fista(objective, Z, tol, max_iter, accelerate=False)
     return found
+
+
+@torch.no_grad()
+def duality_gap(Y, decoder, codes, *, lam, positive=True):
+    """Relative duality gap of codes of a linear decoder.
+
+    Parameters
+    ----------
+    Y : torch.Tensor of shape (n, d)
+        Data.
+    decoder : LinearDecoder
+        Dictionary.
+    codes : torch.Tensor of shape (n, l)
+        Any codes of the data, non-negative if `positive`.
+    lam : float
+        Weight of the l1 norm.
+    positive : bool, default=True
+        Whether only non-negative codes compete.
+
+    Returns
+    -------
+    torch.Tensor of shape (n,)
+        By what share of itself the energy of each row can exceed the minimum at most.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.decoders import LinearDecoder
+    >>> from skvdl.inference import duality_gap, fista
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> decoder = LinearDecoder(12, 8, generator=generator)
+    >>> Y = torch.randn(5, 8, generator=generator)
+    >>> codes = fista(Y, decoder, lam=0.05, gap_tol=1e-4).codes
+    >>> bool((duality_gap(Y, decoder, codes, lam=0.05) <= 1.01e-4).all())
+    True
+    """
+    (weight,) = decoder.weights
+    term = FactoredTerm(Y, weight.detach(), tilt=lam if positive else 0.0)
+    objective = _Objective(term, lam, 0.0, 0.0, positive, len(Y))
+    return objective.relative_gap(codes)[:, 0]

@@ -115,18 +115,17 @@ class TrainingSettings:
 
 
 def batch_slices(n_rows, batch_size):
-    """Cut rows into batches of nearly equal size, none smaller than asked for.
+    """Cut rows into batches of nearly equal size, as close to what is asked for as that allows.
 
     A remainder is spread over the batches rather than left as a small last one, which would
-    have a poor standard deviation, or none.
+    have a poor standard deviation, or none: there is never a batch of one among others.
 
     Parameters
     ----------
     n_rows : int
         Rows in all.
     batch_size : int
-        Rows of a batch; the actual ones have this many or a little more, but fewer if there
-        are not that many rows.
+        Rows of a batch.
 
     Returns
     -------
@@ -139,7 +138,7 @@ def batch_slices(n_rows, batch_size):
     >>> batch_slices(7, 3)
     [slice(0, 3, None), slice(3, 7, None)]
     """
-    n_batches = max(1, n_rows // batch_size)
+    n_batches = max(1, min(round(n_rows / batch_size), n_rows // 2))
     edges = [n_rows * i // n_batches for i in range(n_batches + 1)]
     return [slice(a, b) for a, b in pairwise(edges)]
 
@@ -294,6 +293,7 @@ class Learner:
         """
         return self.regularizer.beta * n_rows / self.training.batch_size
 
+    @torch.enable_grad()
     def step(self, Y):
         """Infer codes of one batch, then take one step of the decoder and one of the encoder."""
         settings = self.inference
@@ -324,7 +324,9 @@ class Learner:
         self.regularizer.after_step(self.decoder)
         self.n_steps += 1
         active = Z != 0
-        stats["hinge"] = variance_hinge(Z, settings.variance_threshold).sum() / len(Y)
+        stats["hinge"] = (
+            variance_hinge(Z, settings.variance_threshold).sum() / self.training.batch_size
+        )
         stats["l1"] = sparsity(Z).mean()
         stats["sparsity"] = 1 - active.to(Z.dtype).mean()
         stats["used"] = active.any(dim=0)

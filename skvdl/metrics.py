@@ -39,10 +39,10 @@ def psnr(X, X_hat, *, data_range=None):
     >>> round(psnr(np.zeros((1, 4)), np.full((1, 4), 0.1), data_range=1.0), 3)
     20.0
     """
-    X, X_hat = np.asarray(X), np.asarray(X_hat)
+    X, X_hat = np.asarray(X, dtype=np.float64), np.asarray(X_hat, dtype=np.float64)
     if data_range is None:
         data_range = X.max() - X.min()
-    mse = np.square(X - X_hat, dtype=np.float64).mean(axis=1)
+    mse = np.square(X - X_hat).mean(axis=1)
     with np.errstate(divide="ignore"):
         return float(np.mean(10 * np.log10(float(data_range) ** 2 / mse)))
 
@@ -156,4 +156,5 @@ def neg_energy_scorer(estimator, X, y=None):
     """
     codes = estimator.transform(X)
     error = np.square(np.asarray(X) - np.asarray(estimator.inverse_transform(codes)))
-    return -float(error.mean() + estimator.lam * abs(codes).sum() / codes.shape[0])
+    l1 = abs(codes if sparse.issparse(codes) else np.asarray(codes)).sum() / codes.shape[0]
+    return -float(error.mean() + estimator.lam * l1)

@@ -7,7 +7,7 @@ import torch
 
 from .learner import batch_slices
 
-__all__ = ["History", "run_epoch", "train"]
+__all__ = ["History", "is_finite", "run_epoch", "train"]
 
 
 class History:
@@ -151,7 +151,7 @@ def train(learner, X, *, generator, X_validation=None, history=None, on_epoch=No
         for epoch in range(settings.max_iter):
             order = _order(X, generator) if settings.shuffle else None
             means, used = run_epoch(learner, X, order, _rate_factors(settings, epoch))
-            if not _finite(means, learner):
+            if not is_finite(means, learner):
                 learner.load_state(last_good)
                 raise FloatingPointError(_divergence_message(learner, epoch))
             means["dead"] = int(used.logical_not().sum())
@@ -169,6 +169,12 @@ def train(learner, X, *, generator, X_validation=None, history=None, on_epoch=No
                 rows = slice(0, settings.batch_size)
                 sample = X[rows] if order is None else X[order[rows]]
                 learner.revive(used.logical_not(), sample.to(learner.device))
+    except KeyboardInterrupt:
+        # it may have come in the middle of a step, or of a divergence not noticed yet
+        if not is_finite({}, learner):
+            learner.load_state(last_good)
+        learner.regularizer.after_step(learner.decoder)
+        raise
     finally:
         # also after an interrupt or divergence
         if best.state is not None:
@@ -209,7 +215,33 @@ def _rate_factors(settings, epoch):
     return factors
 
 
-def _finite(means, learner):
+def is_finite(means, learner):
+    """Whether averages of an epoch and all weights are finite.
+
+    Parameters
+    ----------
+    means : dict of float
+        The averages.
+    learner : Learner
+        Whose weights.
+
+    Returns
+    -------
+    bool
+        Whether they all are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.decoders import LinearDecoder
+    >>> from skvdl.learner import InferenceSettings, Learner, TrainingSettings
+    >>> from skvdl.regularizers import UnitNorm
+    >>> from skvdl.training import is_finite
+    >>> decoder = LinearDecoder(4, 9, generator=torch.Generator().manual_seed(0))
+    >>> learner = Learner(decoder, None, UnitNorm(), InferenceSettings(), TrainingSettings())
+    >>> is_finite({"energy": 1.0}, learner), is_finite({"energy": float("nan")}, learner)
+    (True, False)
+    """
     finite = all(math.isfinite(value) for value in means.values())
     return finite and all(bool(p.isfinite().all()) for p in learner.parameters())
 
@@ -221,5 +253,5 @@ def _divergence_message(learner, epoch):
         remedy = f"use step_size='auto' instead of {settings.step_size}, {remedy}"
     return (
         f"The energy is no longer finite in epoch {epoch + 1}: inference or learning diverged. "
-        f"To cure it, {remedy}. The weights of the last good epoch are kept."
+        f"To cure it, {remedy}. " + ("The last good weights are kept." if epoch else "")
     )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from _helpers import DEVICES, device_dtype, randn, seeded, to_numpy
+from _helpers import DEVICES, device_dtype, make_decoder, randn, seeded, to_numpy
 
 from skvdl.encoders import LISTA
 
@@ -81,3 +81,32 @@ def test_made_and_used_on_its_own_device_whatever_the_default(positive):
         encoder = make(positive)
         out = encoder(randn(2, 6, seed=0))
     assert {t.device.type for t in (out, *encoder.parameters())} == {"cpu"}
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("hidden", [(), (9,)])
+def test_imitation_computes_iterations_of_ista(hidden, positive):
+    decoder = make_decoder(hidden, 5, 7, seed=0)
+    encoder = LISTA(
+        7,
+        5,
+        generator=torch.Generator(device="cpu").manual_seed(0),
+        positive=positive,
+        dtype=torch.float64,
+    )
+    encoder.imitate(decoder, lam=0.1)
+    W = decoder.weights[0].detach()
+    for weight in decoder.weights[1:]:
+        W = weight.detach() @ W
+    W = W.numpy()
+    Y = randn(4, 7, seed=1).numpy()
+    hessian = 2 / 7 * W.T @ W
+    step = float(encoder.U.detach().numpy().ravel() @ (W.T).ravel() / (W.T**2).sum() * 7 / 2)
+    assert 0.95 <= step * np.linalg.eigvalsh(hessian).max() <= 1
+    Z = np.zeros((4, 5))
+    for _ in range(4):
+        V = Z - step * (Z @ hessian - 2 / 7 * Y @ W)
+        Z = np.sign(V) * np.maximum(np.abs(V) - step * 0.1, 0)
+        if positive:
+            Z = np.maximum(Z, 0)
+    np.testing.assert_allclose(encoder(torch.from_numpy(Y)).detach().numpy(), Z, atol=1e-12)

@@ -117,8 +117,7 @@ def test_frozen_model_feeds_a_probe_with_few_labels(digits):
 
 
 def test_fista_codes_are_the_lasso_solution(small):
-    model = make(VDL, 20, lam=0.02, transform_method="fista", inference_tol=1e-10)
-    model.set_params(inference_max_iter=20_000).fit(small)
+    model = make(VDL, 20, lam=0.02, transform_method="fista", transform_tol=1e-9).fit(small)
     codes = model.transform(small)
     alpha = 0.02 * small.shape[1] / 2 / small.shape[1]
     lasso = Lasso(alpha, fit_intercept=False, positive=True, tol=1e-14, max_iter=100_000)
@@ -132,9 +131,38 @@ def test_fista_codes_are_the_lasso_solution(small):
 
 
 def test_unfinished_inference_warns(small):
-    model = make(VDL, transform_method="fista", inference_max_iter=1, inference_tol=0).fit(small)
-    with pytest.warns(ConvergenceWarning, match="inference_max_iter=1"):
+    model = make(VDL, transform_method="fista", transform_max_iter=1, transform_tol=0).fit(small)
+    with pytest.warns(ConvergenceWarning, match="transform_max_iter=1"):
         model.transform(small)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_duality_gap_is_kept_and_told(positive, small):
+    model = make(VDL, 20, lam=0.02, positive_code=positive, max_iter=30).fit(small)
+    of_encoder = model.duality_gap(small)
+    model.set_params(transform_method="fista", transform_tol=1e-6)
+    exact = model.duality_gap(small)
+    assert exact.shape == of_encoder.shape == (60,)
+    assert (exact <= 1.01e-6).all()
+    assert np.median(of_encoder) > 1e-3
+    tensor = model.duality_gap(torch.from_numpy(small))
+    np.testing.assert_allclose(tensor.numpy(), exact, atol=1e-12)
+
+
+def test_fit_works_where_gradients_are_off(small):
+    with torch.no_grad():
+        model = make(NonLinearVDL).fit(small).partial_fit(small)
+    assert model.n_iter_ == 6
+
+
+@pytest.mark.parametrize("init", ["data", "random"])
+def test_learning_starts_where_asked(init, digits):
+    X = digits[0][:500]
+    model = make(VDL, 16, init=init, max_iter=1, learning_rate_init=1e-9).fit(X)
+    atoms = model.components_ / np.linalg.norm(model.components_, axis=1, keepdims=True)
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    nearest = (atoms @ rows.T).max(axis=1)
+    assert (nearest.min() > 0.97) == (init == "data")
 
 
 # --- guards against collapse ---------------------------------------------------------------
@@ -179,6 +207,7 @@ def test_hinge_holds_the_spread_of_the_codes(digits):
 
 def test_dead_components_are_counted_and_revived(digits):
     common = {"regularizer": "unit_norm", "lam": 0.02, "max_iter": 12, "encoder": None}
+    common["init"] = "random"
     plain = make(VDL, 64, **common).fit(digits[0][:500])
     revived = make(VDL, 64, revive_dead=True, **common).fit(digits[0][:500])
     assert plain.n_dead_components_ > 5
@@ -288,9 +317,32 @@ def test_score_is_the_explained_variance(small):
     assert isinstance(model.score(small), float)
 
 
-def test_score_of_constant_data(small):
+@pytest.mark.parametrize("value", [0.0, 0.1])
+def test_score_of_constant_data(value, small):
     model = make(VDL).fit(small)
-    assert model.score(np.zeros_like(small)) in (0.0, 1.0)
+    assert model.score(np.full_like(small, value)) in (0.0, 1.0)
+
+
+def test_terms_of_the_history_add_up_to_the_energy(small):
+    model = make(VDL, lam=0.05, beta=3.0, gamma=2.0, batch_size=25).fit(small)
+    history = {name: np.array(values) for name, values in model.history_.items()}
+    total = history["reconstruction"] + 3 * history["hinge"]
+    total += 2 * history["proximity"] + 0.05 * history["l1"]
+    np.testing.assert_allclose(history["energy"], total, rtol=1e-9)
+
+
+def test_sparse_codes_are_decoded_in_pieces(small, monkeypatch):
+    model = make(VDL, sparse_output=True).fit(small)
+    codes = model.transform(small)
+    monkeypatch.setattr(skvdl._base, "_CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(skvdl._base, "_CHUNK_ROWS", 7)
+    largest = []
+    toarray = type(codes).toarray
+    monkeypatch.setattr(
+        type(codes), "toarray", lambda self: largest.append(self.shape[0]) or toarray(self)
+    )
+    model.inverse_transform(codes)
+    assert 0 < max(largest) < 15
 
 
 # --- the same again ------------------------------------------------------------------------
@@ -340,7 +392,7 @@ def test_no_tensor_has_an_implicit_device(kind, small):
         {"step_size": 0.1, "transform_method": "fista"},
     ):
         with torch.device("meta"):
-            model = make(kind, device="cpu", inference_max_iter=500, **params).fit(small)
+            model = make(kind, device="cpu", **params).fit(small)
             codes = model.transform(small)
             model.inverse_transform(codes)
             model.score(small)
@@ -405,8 +457,10 @@ def test_training_goes_on_after_pickling_as_if_nothing_had_happened(small):
 @both
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
 def test_partial_fit_in_pieces_equals_partial_fit_at_once(kind, regularizer, small):
-    whole = make(kind, batch_size=15, regularizer=regularizer).partial_fit(small)
-    pieces = make(kind, batch_size=15, regularizer=regularizer)
+    # at random, for the rows of the first call are all that weights could start from
+    params = {"batch_size": 15, "regularizer": regularizer, "init": "random"}
+    whole = make(kind, **params).partial_fit(small)
+    pieces = make(kind, **params)
     for start in range(0, 60, 15):
         pieces.partial_fit(small[start : start + 15])
     assert_same_weights(whole, pieces)
@@ -453,7 +507,9 @@ def test_warm_start_goes_on(small):
     assert cold.loss_curve_[0] > loss
 
 
-@pytest.mark.parametrize("change", [{"n_components": 3}, {"encoder": None}])
+@pytest.mark.parametrize(
+    "change", [{"n_components": 3}, {"encoder": None}, {"positive_code": False}]
+)
 def test_warm_start_refuses_another_shape(change, small):
     model = make(VDL, warm_start=True).fit(small)
     before = model.components_
@@ -465,6 +521,7 @@ def test_warm_start_refuses_another_shape(change, small):
 def test_early_stopping_keeps_the_best_epoch(small):
     # a rate this high makes the energy jump up and down
     params = {"early_stopping": True, "learning_rate": "constant", "learning_rate_init": 0.3}
+    params["init"] = "random"
     model = make(VDL, max_iter=15, **params).fit(small)
     best = int(np.argmin(model.validation_curve_))
     assert len(model.validation_curve_) == 15
@@ -485,11 +542,35 @@ def test_auto_epochs_follow_the_number_of_batches(small, monkeypatch):
         assert make(VDL, max_iter="auto", batch_size=batch_size).fit(small).n_iter_ == epochs
 
 
+def test_partial_fit_does_not_slow_down(small, monkeypatch):
+    model = make(VDL).partial_fit(small)
+    history = model._history
+    assert model.partial_fit(small)._history is history
+    assert len(model.loss_curve_) == 2
+
+
+def test_random_state_instance_is_drawn_from_once(small):
+    rng = np.random.RandomState(0)
+    model = make(VDL, random_state=rng).partial_fit(small)
+    before = rng.get_state()[2]
+    model.partial_fit(small)
+    assert rng.get_state()[2] == before
+
+
+def test_float64_stays_off_mps(small, monkeypatch):
+    monkeypatch.setattr(skvdl._torch, "available_devices", lambda: ["mps", "cpu"])
+    model = make(VDL, device="auto").fit(small)
+    assert model.device_ == "cpu"
+    with pytest.raises(ValueError, match="pass float32"):
+        model.set_params(device="mps").fit(small)
+
+
 class Interrupt:
     """Stands in for a person who presses Ctrl-C during epoch number `epoch`."""
 
-    def __init__(self, monkeypatch, epoch):
+    def __init__(self, monkeypatch, epoch, harm=None):
         self.left = epoch
+        self.harm = harm
         self.run_epoch = skvdl.training.run_epoch
         monkeypatch.setattr(skvdl.training, "run_epoch", self)
 
@@ -497,6 +578,9 @@ class Interrupt:
         self.left -= 1
         if not self.left:
             learner.step(X[:10])
+            if self.harm is not None:
+                with torch.no_grad():
+                    learner.decoder.weights[0].mul_(self.harm)
             raise KeyboardInterrupt
         return self.run_epoch(learner, X, order, factor)
 
@@ -510,6 +594,15 @@ def test_an_interrupt_keeps_what_was_learnt(epoch, small, monkeypatch):
     assert model.n_iter_ == epoch - 1
     assert model.n_steps_ == epoch
     assert model.transform(small).shape == (60, 16)
+
+
+@pytest.mark.parametrize("harm", [3.0, float("nan")])
+def test_an_interrupt_leaves_weights_in_order(harm, small, monkeypatch):
+    model = make(VDL, regularizer="unit_norm", max_iter=50)
+    Interrupt(monkeypatch, 3, harm)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(small)
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1.0)
 
 
 def test_divergence_names_cause_and_remedy_and_keeps_good_weights(small):
@@ -626,6 +719,17 @@ def test_any_depth_works(small):
     model = make(NonLinearVDL, hidden_layer_sizes=[20, 15, 10], max_iter=30).fit(small)
     assert [w.shape[0] for w in model.decoder_.weights] == [20, 15, 10, 12]
     assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_unknown_transform_method_is_refused_by_transform(small):
+    model = make(VDL).fit(small).set_params(transform_method="encodr")
+    with pytest.raises(ValueError, match="encodr"):
+        model.transform(small)
+
+
+def test_sparse_tensors_are_refused_as_data(small):
+    with pytest.raises(ValueError, match="to_dense"):
+        make(VDL).fit(torch.from_numpy(small).to_sparse())
 
 
 def test_wrong_number_of_features(small):

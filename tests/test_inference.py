@@ -15,7 +15,7 @@ from _helpers import (
 from sklearn.linear_model import Lasso
 
 from skvdl.data_terms import make_data_term
-from skvdl.inference import fista
+from skvdl.inference import duality_gap, fista
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 DECODERS = pytest.mark.parametrize("hidden", LINEAR_AND_MLP, ids=["linear", "mlp", "mlp2"])
@@ -421,3 +421,45 @@ def test_runs_on_the_tensors_device_whatever_the_default(hidden, positive, step_
         found = [fista(Y, decoder, beta=beta, **options) for beta in (0.0, 2.0)]
     for one, other in zip(found, expected, strict=True):
         assert all(map(torch.equal, one, other))
+
+
+def test_divergence_is_not_called_convergence():
+    decoder = make_decoder((), 14, 8, seed=0)
+    result = fista(randn(5, 8, seed=1), decoder, lam=0.05, step_size=1e3, max_iter=500)
+    assert not result.converged.any()
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("lam", [1e-3, 0.05, 10.0])
+def test_gap_bounds_the_distance_from_the_minimum(positive, lam):
+    decoder = make_decoder((), 14, 8, seed=0)
+    Y = randn(20, 8, seed=1)
+    best = fista(Y, decoder, lam=lam, positive=positive, tol=1e-13, max_iter=20_000).energy
+    for max_iter in (1, 5, 20, 100):
+        found = fista(Y, decoder, lam=lam, positive=positive, tol=0.0, max_iter=max_iter)
+        gap = duality_gap(Y, decoder, found.codes, lam=lam, positive=positive)
+        assert ((found.energy - best) / found.energy <= gap + 1e-12).all()
+    stopped = fista(Y, decoder, lam=lam, positive=positive, gap_tol=1e-7, max_iter=5_000)
+    assert stopped.converged.all()
+    gap = duality_gap(Y, decoder, stopped.codes, lam=lam, positive=positive)
+    assert (gap <= 1.001e-7).all()
+    assert (gap >= -1e-12).all()
+
+
+def test_gap_equals_a_plain_computation():
+    decoder = make_decoder((), 6, 4, seed=0)
+    W = decoder.weights[0].detach().numpy()
+    Y, Z = randn(5, 4, seed=1), randn(5, 6, seed=2).abs()
+    expected = []
+    for y, z in zip(Y.numpy(), Z.numpy(), strict=True):
+        residual = y - W @ z
+        dual = residual * min(1.0, 0.1 / max(2 / 4 * (W.T @ residual).max(), 1e-300))
+        primal = residual @ residual / 4 + 0.1 * z.sum()
+        expected.append((primal - (y @ y - (y - dual) @ (y - dual)) / 4) / primal)
+    gap = duality_gap(Y, decoder, Z, lam=0.1)
+    np.testing.assert_allclose(gap.numpy(), expected, rtol=1e-9)
+
+
+def test_without_l1_norm_there_is_no_gap_to_stop_by():
+    decoder = make_decoder((), 6, 4, seed=0)
+    assert fista(randn(5, 4, seed=1), decoder, lam=0.0, gap_tol=1e-5, max_iter=5000).converged.all()

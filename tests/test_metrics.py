@@ -18,6 +18,20 @@ def test_psnr_takes_its_range_from_the_data():
     assert psnr(X, X + 0.4) == pytest.approx(20)
 
 
+def test_psnr_of_integers_does_not_wrap_around():
+    X = np.array([[100, 101]], dtype=np.uint8)
+    assert psnr(X, X + 1, data_range=255) == pytest.approx(20 * np.log10(255))
+    assert psnr(X + 1, X, data_range=255) == pytest.approx(20 * np.log10(255))
+
+
+def test_energy_scorer_takes_frames(small):
+    model = VDL(4, max_iter=2, random_state=0).fit(small)
+    expected = neg_energy_scorer(model, small)
+    for container in ("pandas", "polars"):
+        model.set_output(transform=container)
+        assert neg_energy_scorer(model, small) == pytest.approx(expected)
+
+
 def test_psnr_of_exact_rows_is_infinite():
     assert psnr(np.ones((1, 3)), np.ones((1, 3)), data_range=1.0) == np.inf
 
