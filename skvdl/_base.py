@@ -63,6 +63,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "inference_max_iter": [Interval(Integral, 1, None, closed="left")],
         "inference_tol": [Interval(Real, 0, None, closed="left")],
         "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "compile": ["boolean"],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
@@ -306,6 +307,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             step_size=self.step_size,
             max_iter=self.inference_max_iter,
             tol=self.inference_tol,
+            compile=self.compile,
         )
         training = TrainingSettings(
             batch_size=self.batch_size,

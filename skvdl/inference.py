@@ -1,5 +1,6 @@
 """FISTA: from data and a decoder to sparse codes. Knows nothing of training or scikit-learn."""
 
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -196,7 +197,19 @@ def _textbook_fista(objective, Z, tol, max_iter):
     return rows.give_up(C, energy, max_iter)
 
 
-def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, accelerate=True):
+def _certified_iteration(objective, X, C, age, momentum, last):
+    """One step from the extrapolated point `X`, kept only if it is certified."""
+    C_new = objective.descend(X)
+    move = C_new - C
+    length = _norm(move, objective.coupled)
+    certified = (length >= momentum * last).to(length.dtype)
+    age = (age + 1) * certified
+    momentum = age / (age + 3)
+    C = torch.lerp(C, C_new, certified)
+    return torch.addcmul(C, move, momentum), C, age, momentum, length, certified
+
+
+def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, iterate=_certified_iteration):
     """FISTA with restarts, for a linear decoder and a step of at most 1 / curvature.
 
     If the smooth part is convex, a step from an extrapolated point ends no higher than the last
@@ -214,22 +227,15 @@ def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, accelerate=Tr
     momentum = last = age
     check = 1
     for k in range(1, max_iter + 1):
-        C_new = objective.descend(X)
-        move = C_new - C
-        length = _norm(move, coupled)
-        certified = (length >= momentum * last).to(length.dtype)
-        if k == check and gap_tol is None:
-            done = (length <= tol * _norm(C, coupled)).logical_and_(certified > 0)
-        age = (age + 1) * certified if accelerate else age
-        momentum = age / (age + 3)
-        C = torch.lerp(C, C_new, certified)
-        X = torch.addcmul(C, move, momentum)
-        last = length
+        before = C
+        X, C, age, momentum, last, certified = iterate(objective, X, C, age, momentum, last)
         if k != check:
             continue
         check = _next_check(k)
         if gap_tol is not None:
             done = objective.relative_gap(C) <= gap_tol
+        else:
+            done = (last <= tol * _norm(before, coupled)).logical_and_(certified > 0)
         left = rows.retire(done, C, energy, k)
         if left is None:
             return rows.table
@@ -237,6 +243,34 @@ def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, accelerate=Tr
             objective.term.take(left)
             X, C, age, momentum, last = (v[left] for v in (X, C, age, momentum, last))
     return rows.give_up(C, energy, max_iter)
+
+
+def _plain_iteration(objective, X, C, age, momentum, last):
+    """One step from the last iterate, without momentum: a certified one by itself."""
+    C_new = objective.descend(C)
+    length = _norm(C_new - C, objective.coupled)
+    return C_new, C_new, age, momentum, length, torch.ones_like(age)
+
+
+class _Compiled:
+    """A function compiled at its first call, or as it is where that fails."""
+
+    def __init__(self, function):
+        self.plain = function
+        self.function = None
+
+    def __call__(self, *args):
+        if self.function is None:
+            self.function = torch.compile(self.plain, dynamic=False)
+            try:
+                return self.function(*args)
+            except Exception as error:
+                warnings.warn(f"torch.compile failed, going on without: {error}", stacklevel=2)
+                self.function = self.plain
+        return self.function(*args)
+
+
+_compiled_iteration = _Compiled(_certified_iteration)
 
 
 def _guarded_fista(objective, Z, step, tol, max_iter):
@@ -300,6 +334,7 @@ def fista(
     gap_tol=None,
     expected_iter=50,
     curvature=None,
+    compile=False,
 ):
     """Minimise the energy over the codes of one batch.
 
@@ -346,6 +381,9 @@ def fista(
     curvature : torch.Tensor of shape (), optional
         :func:`~skvdl.data_terms.network_curvature` of the decoder, if roughly known; not used
         for a linear one.
+    compile : bool, default=False
+        Whether to fuse an iteration with ``torch.compile``, for a linear decoder with hinge and
+        an automatic step. The first call then takes about a minute.
 
     Returns
     -------
@@ -386,10 +424,12 @@ def fista(
     objective.set_step(1.0 / objective.curvature(term.curvature()))
     if beta or gamma or not lam:
         gap_tol = None
-    found = _certified_fista(objective, Z, tol, max_iter, gap_tol=gap_tol)
+    # rows that leave change the shape, and each shape would be compiled anew
+    iterate = _compiled_iteration if compile and objective.coupled else _certified_iteration
+    found = _certified_fista(objective, Z, tol, max_iter, gap_tol=gap_tol, iterate=iterate)
     if objective.coupled and found.energy.sum() > objective.value_and_grad(Z)[0]:
         # the hinge is not convex and voids the certificate of momentum, not of plain steps
-        return _certified_fista(objective, Z, tol, max_iter, accelerate=False)
+        return _certified_fista(objective, Z, tol, max_iter, iterate=_plain_iteration)
     return found
 
 

@@ -34,6 +34,8 @@ class InferenceSettings:
         Iterations of FISTA at most.
     tol : float
         Relative change at which FISTA stops.
+    compile : bool
+        Whether to fuse iterations with ``torch.compile``.
 
     Examples
     --------
@@ -49,10 +51,11 @@ class InferenceSettings:
     step_size: float | str = "auto"
     max_iter: int = 200
     tol: float = 1e-3
+    compile: bool = False
 
     def solver_options(self):
         """Arguments of :func:`skvdl.inference.fista` that do not depend on the batch."""
-        names = ("lam", "positive", "step_size", "max_iter", "tol")
+        names = ("lam", "positive", "step_size", "max_iter", "tol", "compile")
         return {name: getattr(self, name) for name in names}
 
 

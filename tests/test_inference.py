@@ -14,6 +14,7 @@ from _helpers import (
 )
 from sklearn.linear_model import Lasso
 
+import skvdl.inference
 from skvdl.data_terms import make_data_term
 from skvdl.inference import duality_gap, fista
 
@@ -463,3 +464,46 @@ def test_gap_equals_a_plain_computation():
 def test_without_l1_norm_there_is_no_gap_to_stop_by():
     decoder = make_decoder((), 6, 4, seed=0)
     assert fista(randn(5, 4, seed=1), decoder, lam=0.0, gap_tol=1e-5, max_iter=5000).converged.all()
+
+
+class FakeCompiler:
+    """Stands in for `torch.compile`, whose real compiler takes a minute, or fails."""
+
+    def __init__(self, monkeypatch, fails):
+        self.fails = fails
+        self.calls = 0
+        self.compile = torch.compile
+        monkeypatch.setattr(torch, "compile", self)
+        fresh = skvdl.inference._Compiled(skvdl.inference._certified_iteration)
+        monkeypatch.setattr(skvdl.inference, "_compiled_iteration", fresh)
+
+    def __call__(self, function, **options):
+        self.calls += 1
+        if self.fails:
+
+            def no_compiler(*args):
+                raise RuntimeError("no compiler")
+
+            return no_compiler
+        return self.compile(function, backend="eager", fullgraph=True, **options)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.filterwarnings("ignore:torch.compile failed")
+def test_compiled_iterations_give_the_same_codes(fails, monkeypatch):
+    compiler = FakeCompiler(monkeypatch, fails)
+    decoder = make_decoder((), 14, 8, seed=0)
+    for seed in (1, 2):
+        Y = randn(20, 8, seed=seed)
+        plain = fista(Y, decoder, lam=0.05, beta=2.0)
+        fused = fista(Y, decoder, lam=0.05, beta=2.0, compile=True)
+        torch.testing.assert_close(fused.codes, plain.codes)
+    assert compiler.calls == 1
+
+
+def test_failure_to_compile_is_told(monkeypatch):
+    FakeCompiler(monkeypatch, fails=True)
+    with pytest.warns(UserWarning, match="no compiler"):
+        fista(
+            randn(20, 8, seed=1), make_decoder((), 14, 8, seed=0), lam=0.1, beta=2.0, compile=True
+        )

@@ -1,0 +1,99 @@
+"""Iterations to the same energy: automatic step and restart against the published step.
+
+    SKVDL_DATA_HOME=... python -m benchmarks.bench_iterations
+
+On models that have learnt from MNIST, for batches of the test set: iterations until the energy
+of a batch is within 1e-4 of what a long run reaches, from the encoder's prediction, with the
+energy as in training (hinge and proximity included), and as in `transform` (from zero). Then
+training with either step, all else equal.
+"""
+
+import numpy as np
+import torch
+
+from skvdl import NonLinearVDL, VarianceDictionaryLearning
+from skvdl.inference import fista
+from skvdl.metrics import n_dead_components, psnr, sparsity
+
+from .common import print_table, save
+from .mnist import load_mnist, to_pixels
+
+STEP = 0.5
+MODELS = {
+    "linear, lam 0.005": (VarianceDictionaryLearning, {"lam": 0.005}, 4),
+    "linear, lam 0.02": (VarianceDictionaryLearning, {"lam": 0.02}, 4),
+    "network, lam 0.003": (NonLinearVDL, {"lam": 0.003}, 2),
+}
+COUNTS = [*range(1, 40), *range(40, 200, 5), *range(200, 2001, 50)]
+
+
+def iterations(Y, decoder, step_size, goal, **energy):
+    """Least number of iterations after which the batch's energy is at most `goal`."""
+    for count in COUNTS:
+        found = fista(Y, decoder, step_size=step_size, max_iter=count, tol=0.0, **energy)
+        if found.energy.sum().item() <= goal:
+            return count
+    return float("inf")
+
+
+def compare(model, X):
+    """Mean iterations over a few batches, for the energies of training and of transform."""
+    counts = {("training", "auto"): [], ("training", STEP): []}
+    counts |= {("transform", "auto"): [], ("transform", STEP): []}
+    for Y in torch.from_numpy(X[:1000]).split(250):
+        with torch.no_grad():
+            target = model.encoder_(Y)
+        energies = {
+            "training": {
+                "lam": model.lam,
+                "beta": model.beta,
+                "gamma": model.gamma,
+                "target": target,
+                "init": target,
+            },
+            "transform": {"lam": model.lam},
+        }
+        for name, energy in energies.items():
+            long = [
+                fista(Y, model.decoder_, step_size=s, max_iter=3000, tol=0.0, **energy)
+                for s in ("auto", STEP)
+            ]
+            goal = min(run.energy.sum().item() for run in long) * (1 + 1e-4)
+            for step_size in ("auto", STEP):
+                count = iterations(Y, model.decoder_, step_size, goal, **energy)
+                counts[name, step_size].append(count)
+    return {f"{name}, {step}": float(np.mean(values)) for (name, step), values in counts.items()}
+
+
+def quality(model, test):
+    codes = model.transform(test)
+    return {
+        "psnr": psnr(to_pixels(test), to_pixels(model.inverse_transform(codes)), data_range=1),
+        "zeros": sparsity(codes),
+        "dead": n_dead_components(codes),
+    }
+
+
+def main():
+    train, test = load_mnist()
+    results, rows = {}, []
+    for name, (make, params, epochs) in MODELS.items():
+        models = {
+            step: make(128, step_size=step, max_iter=epochs, random_state=0, **params).fit(train)
+            for step in ("auto", STEP)
+        }
+        counts = compare(models["auto"], test)
+        trained = {str(step): quality(model, test) for step, model in models.items()}
+        results[name] = {"iterations": counts, "trained_with": trained, "epochs": epochs}
+        for energy in ("training", "transform"):
+            auto, fixed = counts[f"{energy}, auto"], counts[f"{energy}, {STEP}"]
+            rows.append((name, f"iterations, {energy}", auto, fixed, fixed / auto))
+        for measure in ("psnr", "zeros", "dead"):
+            values = [trained[str(step)][measure] for step in ("auto", STEP)]
+            rows.append((name, f"{measure} after {epochs} epochs", *map(float, values), "-"))
+    print_table(("", "", "auto", f"step {STEP}", "ratio"), rows)
+    save("bench_iterations", models=results)
+
+
+if __name__ == "__main__":
+    main()
