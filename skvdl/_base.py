@@ -51,7 +51,6 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "transform_tol": [Interval(Real, 0, None, closed="left")],
         "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
         "sparse_output": ["boolean"],
-        "init": [StrOptions({"data", "random"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
         "learning_rate": [StrOptions({"cosine", "constant"})],
@@ -344,9 +343,11 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 dtype=X.dtype,
             )
         learner = Learner(decoder, encoder, *settings)
-        if encoder is not None and self.init == "data":
-            encoder.imitate(decoder, self.lam)
+        self._initialise(learner, X, generator)
         return learner.to(device)
+
+    def _initialise(self, learner, X, generator):
+        """Improve on random weights, if there is a way."""
 
     def _check_same_shape(self, learner):
         """Refuse to go on with a model that the parameters no longer describe."""

@@ -59,19 +59,22 @@ class LISTA(nn.Module):
         self.threshold = None if positive else nn.Parameter(torch.full_like(self.b, 0.1))
 
     @torch.no_grad()
-    def imitate(self, decoder, lam):
-        """Set the weights to those of ISTA on a decoder, hidden units taken as always active.
+    def imitate(self, decoder, lam, Y):
+        """Set the weights to those of ISTA on a dictionary.
+
+        Components that are off for all of some data get no threshold, for a unit that is always
+        off cannot learn.
 
         Parameters
         ----------
-        decoder : MLPDecoder
+        decoder : LinearDecoder
             Decoder whose codes to predict.
         lam : float
             Weight of the l1 norm.
+        Y : torch.Tensor of shape (n, n_features)
+            Some data.
         """
-        W = decoder.weights[0]
-        for weight in decoder.weights[1:]:
-            W = weight @ W
+        (W,) = decoder.weights
         hessian = (W.T @ W) * (2.0 / W.shape[0])
         step = 1.0 / eigenvalue_bound(hessian)
         self.U.copy_(W.T * (step * 2.0 / W.shape[0]))
@@ -83,10 +86,12 @@ class LISTA(nn.Module):
         else:
             self.b.zero_()
             self.threshold.copy_(threshold.expand_as(self.b))
+        off = (self(Y) == 0).all(dim=0)
+        (self.b if self.threshold is None else self.threshold)[off] = 0.0
 
     def _shrink(self, V):
         if self.threshold is None:
-            return V.relu()
+            return V.relu_()
         return V.sign() * (V.abs() - self.threshold.relu()).relu()
 
     def forward(self, Y):
@@ -103,7 +108,7 @@ class LISTA(nn.Module):
             Their codes.
         """
         U = nn.functional.linear(Y, self.U, self.b)
-        Z = self._shrink(U)
+        Z = self._shrink(U.clone())
         for _ in range(self.n_iter):
             Z = self._shrink(torch.addmm(U, Z, self.S.T))
         return Z

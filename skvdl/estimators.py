@@ -2,6 +2,8 @@
 
 from numbers import Integral
 
+from sklearn.utils._param_validation import StrOptions
+
 from ._base import BaseVDL
 from .decoders import LinearDecoder, MLPDecoder
 
@@ -48,10 +50,6 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
     sparse_output : bool, default=False
         Whether `transform` returns a CSR matrix.
 
-    init : {{"data", "random"}}, default="data"
-        Where learning starts: {init}, the encoder as ISTA on that
-        decoder; or all weights at random.
-
     max_iter : int or "auto", default="auto"
         Epochs at most. "auto": as many as make 3000 steps, between 20 and 300.
 
@@ -64,7 +62,7 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
     learning_rate_init : float, default={rate}
         Initial learning rate of the decoder.
 
-    encoder_learning_rate_init : float, default=1e-3
+    encoder_learning_rate_init : float, default={encoder_rate}
         Initial learning rate of the encoder.
 
     halve_every : int, default=None
@@ -171,9 +169,9 @@ def _fill_doc(**defaults):
 @_fill_doc(
     transform_tol="1e-5",
     transform_stop="at this duality gap relative to the energy",
-    init="atoms at samples drawn from the data",
     gamma="5.0",
-    rate="3e-3",
+    rate="1e-2",
+    encoder_rate="5e-4",
     bias_decay="0.0",
 )
 class VarianceDictionaryLearning(BaseVDL):
@@ -188,6 +186,10 @@ class VarianceDictionaryLearning(BaseVDL):
     ----------
     n_components : int, default=128
         Length of a code, the number of atoms.
+
+    init : {"data", "random"}, default="data"
+        Where learning starts: atoms at samples drawn from the data and the encoder at ISTA on
+        them, or all weights at random.
 
     %(parameters)s
 
@@ -221,12 +223,16 @@ class VarianceDictionaryLearning(BaseVDL):
     True
     """
 
-    _parameter_constraints = BaseVDL._parameter_constraints
+    _parameter_constraints = {
+        **BaseVDL._parameter_constraints,
+        "init": [StrOptions({"data", "random"})],
+    }
 
     def __init__(
         self,
         n_components=128,
         *,
+        init="data",
         lam=0.005,
         beta=10.0,
         gamma=5.0,
@@ -239,12 +245,11 @@ class VarianceDictionaryLearning(BaseVDL):
         transform_tol=1e-5,
         transform_max_iter=2000,
         sparse_output=False,
-        init="data",
         max_iter="auto",
         batch_size=250,
         learning_rate="cosine",
-        learning_rate_init=3e-3,
-        encoder_learning_rate_init=1e-3,
+        learning_rate_init=1e-2,
+        encoder_learning_rate_init=5e-4,
         halve_every=None,
         decoder_bias_decay=0.0,
         encoder_bias_decay=0.0,
@@ -264,6 +269,7 @@ class VarianceDictionaryLearning(BaseVDL):
         verbose=0,
     ):
         self.n_components = n_components
+        self.init = init
         self.lam = lam
         self.beta = beta
         self.gamma = gamma
@@ -276,7 +282,6 @@ class VarianceDictionaryLearning(BaseVDL):
         self.transform_tol = transform_tol
         self.transform_max_iter = transform_max_iter
         self.sparse_output = sparse_output
-        self.init = init
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -331,17 +336,23 @@ class VarianceDictionaryLearning(BaseVDL):
     def _make_decoder(self, X, generator):
         shape = (self.n_components, X.shape[1])
         decoder = LinearDecoder(*shape, generator=generator, dtype=X.dtype)
-        if self.init == "data":
-            decoder.start_from(X, generator)
         return decoder
+
+    def _initialise(self, learner, X, generator):
+        if self.init == "random":
+            return
+        learner.decoder.start_from(X, generator)
+        learner.regularizer.after_step(learner.decoder)
+        if learner.encoder is not None:
+            learner.encoder.imitate(learner.decoder, self.lam, X[: self.batch_size])
 
 
 @_fill_doc(
     transform_tol="1e-3",
     transform_stop="at this relative change of a code",
-    init="the decoder at random",
     gamma="100.0",
-    rate="1e-3",
+    rate="3e-3",
+    encoder_rate="1e-3",
     bias_decay="1e-3",
 )
 class NonLinearVDL(BaseVDL):
@@ -408,11 +419,10 @@ class NonLinearVDL(BaseVDL):
         transform_tol=1e-3,
         transform_max_iter=2000,
         sparse_output=False,
-        init="data",
         max_iter="auto",
         batch_size=250,
         learning_rate="cosine",
-        learning_rate_init=1e-3,
+        learning_rate_init=3e-3,
         encoder_learning_rate_init=1e-3,
         halve_every=None,
         decoder_bias_decay=1e-3,
@@ -446,7 +456,6 @@ class NonLinearVDL(BaseVDL):
         self.transform_tol = transform_tol
         self.transform_max_iter = transform_max_iter
         self.sparse_output = sparse_output
-        self.init = init
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate

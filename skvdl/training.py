@@ -93,6 +93,9 @@ def run_epoch(learner, X, order, factor=None):
             )
         Y = X[rows] if order is None else X[order[rows]]
         stats.append(learner.step(Y.to(learner.device)))
+        if not stats[-1]["energy"].isfinite():
+            # nothing good can follow, and inference on it would use up all its iterations
+            break
     return _epoch_means(stats)
 
 

@@ -615,6 +615,17 @@ def test_divergence_names_cause_and_remedy_and_keeps_good_weights(small):
     assert np.isfinite(good.transform(small)).all()
 
 
+def test_divergence_is_noticed_at_once(small, monkeypatch):
+    steps = []
+    step = skvdl.learner.Learner.step
+    monkeypatch.setattr(
+        skvdl.learner.Learner, "step", lambda self, Y: steps.append(1) or step(self, Y)
+    )
+    with pytest.raises(FloatingPointError):
+        make(VDL, batch_size=6, step_size=1e6, inference_tol=0.0).fit(small)
+    assert len(steps) < 5
+
+
 def test_divergence_of_a_new_model_leaves_it_unfitted(small):
     model = make(VDL, step_size=1e6, inference_tol=0.0)
     with pytest.raises(FloatingPointError, match="no longer finite in epoch 1"):
