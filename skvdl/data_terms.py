@@ -46,7 +46,7 @@ class GramTerm:
         self.hessian.diagonal().add_(ridge)
         self.ridge = ridge
         self.linear = (Y @ W).mul_(scale).sub_(tilt)
-        self.constant = Y.square().mean(dim=1)
+        self.constant = torch.linalg.vector_norm(Y, dim=1).square_() / Y.shape[1]
         self.shift = None
         if ridge and centre is not None:
             self.linear.add_(centre, alpha=ridge)

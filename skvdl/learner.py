@@ -316,14 +316,15 @@ class Learner:
         )
         Z = found.codes
         self.hints.n_iter = max(1, round(found.n_iter.sum().item() / len(Y)))
-        decoder_loss = torch.nn.functional.mse_loss(self.decoder(Z), Y)
-        _descend(self.decoder_optimizer, decoder_loss)
-        stats = {"energy": found.energy.mean(), "reconstruction": decoder_loss.detach()}
+        stats = {"energy": found.energy.mean(), "reconstruction": self.decoder.backward(Z, Y)}
+        self.decoder_optimizer.step()
         stats["proximity"] = torch.zeros_like(stats["energy"])
         if prediction is not None:
-            encoder_loss = torch.nn.functional.mse_loss(prediction, Z)
-            _descend(self.encoder_optimizer, encoder_loss)
-            stats["proximity"] = encoder_loss.detach()
+            loss = torch.nn.functional.mse_loss(prediction, Z)
+            self.encoder_optimizer.zero_grad()
+            loss.backward()
+            self.encoder_optimizer.step()
+            stats["proximity"] = loss.detach()
         self.regularizer.after_step(self.decoder)
         self.n_steps += 1
         active = Z != 0
@@ -386,9 +387,3 @@ def _adam(matrices, decay, biases, bias_decay):
         groups.append({"params": list(biases), "weight_decay": bias_decay})
     # fused: one kernel a step, and the only kind that keeps its step count on the weights' device
     return torch.optim.Adam(groups, fused=True)
-
-
-def _descend(optimizer, loss):
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    optimizer.step()

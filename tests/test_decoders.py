@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from _helpers import DEVICES, device_dtype, naive_decode, randn, seeded, to_numpy
+from _helpers import DEVICES, device_dtype, make_decoder, naive_decode, randn, seeded, to_numpy
 
 from skvdl.decoders import LinearDecoder, MLPDecoder
 
@@ -81,3 +81,15 @@ def test_made_and_used_on_its_own_device_whatever_the_default():
         out = decoder(randn(2, 5, seed=0))
         atoms = decoder.atoms()
     assert {t.device.type for t in (out, atoms, *decoder.parameters())} == {"cpu"}
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (7, 5, 6)])
+def test_backward_equals_autograd(hidden):
+    decoder = make_decoder(hidden, 4, 6, seed=0)
+    Z, Y = randn(5, 4, seed=1), randn(5, 6, seed=2)
+    loss = ((decoder(Z) - Y) ** 2).sum() / Y.numel()
+    expected = torch.autograd.grad(loss, list(decoder.parameters()))
+    error = decoder.backward(Z, Y)
+    torch.testing.assert_close(error, loss.detach())
+    for parameter, grad in zip(decoder.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, grad)
