@@ -27,8 +27,8 @@ from .learner import InferenceSettings, Learner, TrainingSettings, batch_slices
 from .regularizers import make_regularizer
 from .training import History, is_finite, run_epoch, train
 
+# max_iter="auto": epochs that make this many steps, within the limits of `_auto_epochs`
 _AUTO_STEPS = 3000
-_AUTO_EPOCHS = (20, 300)
 # Rows of a chunk in transform: as many as keep its tensors near 16 MB each, but at least some.
 _CHUNK_ELEMENTS = 2**22
 _CHUNK_ROWS = 256
@@ -296,7 +296,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _settings(self, n_batches):
         epochs = self.max_iter
         if epochs == "auto":
-            least, most = _AUTO_EPOCHS
+            least, most = self._auto_epochs
             epochs = min(most, max(least, math.ceil(_AUTO_STEPS / n_batches)))
         inference = InferenceSettings(
             lam=self.lam,

@@ -69,9 +69,9 @@ class GramTerm:
         self.map.diagonal().add_(1.0)
         self.shift = self.linear * step
 
-    def descend(self, Z):
-        """Codes after one gradient step."""
-        return torch.addmm(self.shift, Z, self.map)
+    def descend(self, Z, out=None):
+        """Codes after one gradient step, written into `out` where given."""
+        return torch.addmm(self.shift, Z, self.map, out=out)
 
     def value_and_grad(self, Z):
         """Value of each row, and gradient, at the codes."""
@@ -103,9 +103,9 @@ class _UnfoldedTerm:
         """Take note of a step, for `descend`."""
         self.step = step
 
-    def descend(self, Z):
-        """Codes after one gradient step."""
-        return torch.addcmul(Z, self.grad(Z), self.step, value=-1)
+    def descend(self, Z, out=None):
+        """Codes after one gradient step, written into `out` where given."""
+        return torch.addcmul(Z, self.grad(Z), self.step, value=-1, out=out)
 
     def value_and_grad(self, Z):
         """Value of each row, and gradient, at the codes."""

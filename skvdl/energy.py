@@ -75,16 +75,17 @@ def reconstruction_grad(Y, Y_hat):
     return (Y_hat - Y) * (2.0 / Y.shape[1])
 
 
-def _spread(Z):
-    """Deviations from the mean, their norm, and where that is more than rounding error."""
-    mean = Z.sum(dim=0).div_(Z.shape[0])
-    deviation = Z - mean
-    norm = deviation.square().sum(dim=0).sqrt_()
-    noise = mean.abs_().mul_(16 * Z.shape[0] ** 0.5 * torch.finfo(Z.dtype).eps)
+def _spread(Z, deviation=None, scratch=None):
+    """Deviations from the mean, their norm, and where that is no more than rounding error."""
+    n = Z.shape[0]
+    total = Z.sum(dim=0)
+    deviation = torch.sub(Z, total, alpha=1.0 / n, out=deviation)
+    norm = torch.mul(deviation, deviation, out=scratch).sum(dim=0).sqrt_()
+    noise = total.abs_().mul_(16 * n**-0.5 * torch.finfo(Z.dtype).eps)
     return deviation, norm, norm <= noise
 
 
-def variance_hinge_force(Z, threshold):
+def variance_hinge_force(Z, threshold, *, deviation=None, scratch=None):
     """Gradient of the summed hinge in factors, which is how the solver wants it.
 
     Parameters
@@ -93,6 +94,10 @@ def variance_hinge_force(Z, threshold):
         Codes of one batch, n at least 2.
     threshold : float
         Standard deviation below which a component is penalised.
+    deviation : torch.Tensor of shape (n, l), optional
+        Where to write the deviations.
+    scratch : torch.Tensor of shape (n, l), optional
+        Room for intermediate results.
 
     Returns
     -------
@@ -113,7 +118,7 @@ def variance_hinge_force(Z, threshold):
     >>> pull
     tensor([2.5355, 0.0000])
     """
-    deviation, norm, constant = _spread(Z)
+    deviation, norm, constant = _spread(Z, deviation, scratch)
     pull = (threshold * (Z.shape[0] - 1) ** 0.5) / norm
     pull.sub_(1.0).clamp_(min=0.0).masked_fill_(constant, 0.0)
     return deviation, pull

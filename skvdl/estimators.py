@@ -51,7 +51,7 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
         Whether `transform` returns a CSR matrix.
 
     max_iter : int or "auto", default="auto"
-        Epochs at most. "auto": as many as make 3000 steps, between 20 and 300.
+        Epochs at most. "auto": as many as make 3000 steps, between {least} and 300.
 
     batch_size : int, default=250
         Rows of a batch.
@@ -169,6 +169,7 @@ def _fill_doc(**defaults):
 @_fill_doc(
     transform_tol="1e-5",
     transform_stop="at this duality gap relative to the energy",
+    least=20,
     gamma="5.0",
     rate="1e-2",
     encoder_rate="5e-4",
@@ -227,6 +228,7 @@ class VarianceDictionaryLearning(BaseVDL):
         **BaseVDL._parameter_constraints,
         "init": [StrOptions({"data", "random"})],
     }
+    _auto_epochs = (20, 300)
 
     def __init__(
         self,
@@ -350,6 +352,7 @@ class VarianceDictionaryLearning(BaseVDL):
 @_fill_doc(
     transform_tol="1e-3",
     transform_stop="at this relative change of a code",
+    least=35,
     gamma="100.0",
     rate="3e-3",
     encoder_rate="1e-3",
@@ -401,6 +404,7 @@ class NonLinearVDL(BaseVDL):
         **BaseVDL._parameter_constraints,
         "hidden_layer_sizes": ["array-like"],
     }
+    _auto_epochs = (35, 300)
 
     def __init__(
         self,

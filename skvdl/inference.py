@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import torch
 
+from ._objective import Objective
 from .data_terms import FactoredTerm, make_data_term, network_curvature
-from .energy import sparsity, variance_hinge, variance_hinge_force
 
 __all__ = ["FistaResult", "duality_gap", "fista"]
 
@@ -37,80 +37,6 @@ class FistaResult(NamedTuple):
     n_iter: torch.Tensor
     energy: torch.Tensor
     converged: torch.Tensor
-
-
-class _Objective:
-    """Energy of a batch of codes, its gradient where smooth, and the step for the rest."""
-
-    def __init__(self, term, lam, beta, variance_threshold, positive, n_rows):
-        self.term = term
-        self.lam = lam
-        self.beta = beta if n_rows > 1 else 0.0
-        self.variance_threshold = variance_threshold
-        self.positive = positive
-        # what turns the force of the hinge into minus its gradient
-        self.strength = 2.0 * self.beta / max(1, n_rows - 1)
-
-    @property
-    def coupled(self):
-        """Whether the rows of the batch depend on each other."""
-        return self.beta > 0
-
-    def curvature(self, data_curvature):
-        """Curvature of the smooth part, given that of the data term."""
-        # The hinge is concave but along the deviations themselves, where it bends this much.
-        return data_curvature + self.strength
-
-    def value_and_grad(self, Z):
-        """Energy as a column (one number a row, or one in all where coupled), and gradient."""
-        value, grad = self.term.value_and_grad(Z)
-        if not self.positive:
-            value = torch.add(value, sparsity(Z), alpha=self.lam)
-        if self.coupled:
-            deviation, pull = variance_hinge_force(Z, self.variance_threshold)
-            grad.addcmul_(deviation, pull, value=-self.strength)
-            hinge = variance_hinge(Z, self.variance_threshold).sum()
-            value = torch.add(value.sum(), hinge, alpha=self.beta).reshape(1)
-        return value[:, None], grad
-
-    def relative_gap(self, Z):
-        """Duality gap over energy, a column: how far a row of a lasso can be from its minimum.
-
-        The residual, shrunk until its correlation with no atom exceeds lam, is a feasible point
-        of the dual problem. Its value needs but energy and gradient at the codes.
-        """
-        energy, grad = self.value_and_grad(Z)
-        if self.positive:
-            grad = grad - self.lam
-            excess = grad.amin(dim=1, keepdim=True).neg_()
-        else:
-            excess = grad.abs().amax(dim=1, keepdim=True)
-        error = energy - self.lam * sparsity(Z)[:, None]
-        overlap = error - torch.linalg.vecdot(grad, Z)[:, None] / 2
-        shrink = (self.lam / excess.clamp_min(torch.finfo(Z.dtype).tiny)).clamp_(max=1.0)
-        gap = energy - shrink * (2 * overlap - shrink * error)
-        return gap / energy.clamp_min(torch.finfo(Z.dtype).tiny)
-
-    def set_step(self, step):
-        """Choose the step of `descend`."""
-        self.step = step
-        self.hinge_step = step * self.strength
-        self.term.set_step(step)
-
-    def descend(self, Z):
-        """Codes after one gradient step and the shrinkage."""
-        V = self.term.descend(Z)
-        if self.coupled:
-            deviation, pull = variance_hinge_force(Z, self.variance_threshold)
-            V.addcmul_(deviation, pull.mul_(self.hinge_step))
-        return self.shrink(V, self.step)
-
-    def shrink(self, V, step):
-        """Shrink in place; on non-negative codes the threshold is part of the gradient."""
-        if self.positive:
-            return V.relu_()
-        threshold = step * self.lam
-        return V.sub_(torch.minimum(torch.maximum(V, -threshold), threshold))
 
 
 _ALL = slice(None)
@@ -157,9 +83,7 @@ class _Rows:
 
 def _norm(V, coupled):
     """Norm of each row as a column, or of the whole batch where its rows are coupled."""
-    if coupled:
-        return torch.linalg.vector_norm(V).reshape(1, 1)
-    return torch.linalg.vector_norm(V, dim=1, keepdim=True)
+    return torch.linalg.vector_norm(V, dim=(0, 1) if coupled else 1, keepdim=True)
 
 
 def _next_check(k):
@@ -171,42 +95,58 @@ def _next_check(k):
     return max(k + 1, k + k // 6)
 
 
-def _textbook_fista(objective, Z, tol, max_iter):
-    """FISTA with a constant step and plain momentum, as published."""
+def _textbook_fista(objective, Z, tol, max_iter, restart=False):
+    """FISTA with a constant step and plain momentum, as published.
+
+    With `restart`, for a batch whose rows are coupled: a step that ends closer to the last
+    iterate than it started is dropped, and the momentum with it, as in `_certified_fista`.
+    """
     rows = _Rows(Z)
     coupled = objective.coupled
 
     def energy(codes):
         return objective.value_and_grad(codes)[0]
 
-    X, C, t = Z, Z, 1.0
+    X, C = Z.clone(), Z.clone()
+    C_new, move = torch.empty_like(Z), torch.empty_like(Z)
+    t, momentum, last = 1.0, 0.0, 0.0
     for k in range(1, max_iter + 1):
-        C_new = objective.descend(X)
-        move = C_new - C
-        t, momentum = (1 + (1 + 4 * t * t) ** 0.5) / 2, t - 1
-        X = torch.add(C_new, move, alpha=momentum / t)
+        objective.descend(X, C_new, move)
+        torch.sub(C_new, C, out=move)
         length = _norm(move, coupled)
-        done = (length <= tol * _norm(C, coupled)).logical_and_(length.isfinite())
-        C = C_new
-        left = rows.retire(done, C, energy, k)
+        if restart:
+            if length.item() < momentum * last:
+                X.copy_(C)
+                t, momentum = 1.0, 0.0
+                continue
+            last = length.item()
+        done = length <= tol * _norm(C, coupled)
+        t, momentum = (1 + (1 + 4 * t * t) ** 0.5) / 2, t - 1
+        momentum /= t
+        torch.add(C_new, move, alpha=momentum, out=X)
+        C, C_new = C_new, C
+        if not done.any():
+            continue
+        left = rows.retire(done.logical_and_(length.isfinite()), C, energy, k)
         if left is None:
             return rows.table
         if left is not _ALL:
             objective.term.take(left)
-            X, C = X[left], C[left]
+            X, C, C_new, move = (v[left] for v in (X, C, C_new, move))
     return rows.give_up(C, energy, max_iter)
 
 
-def _certified_iteration(objective, X, C, age, momentum, last):
-    """One step from the extrapolated point `X`, kept only if it is certified."""
-    C_new = objective.descend(X)
-    move = C_new - C
+def _certified_iteration(objective, X, C, C_new, move, age, momentum, last):
+    """One step from the extrapolated point `X`, kept only if it is certified; in place."""
+    objective.descend(X, C_new, move)
+    torch.sub(C_new, C, out=move)
     length = _norm(move, objective.coupled)
     certified = (length >= momentum * last).to(length.dtype)
     age = (age + 1) * certified
     momentum = age / (age + 3)
-    C = torch.lerp(C, C_new, certified)
-    return torch.addcmul(C, move, momentum), C, age, momentum, length, certified
+    C.lerp_(C_new, certified)
+    torch.addcmul(C, move, momentum, out=X)
+    return age, momentum, length, certified
 
 
 def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, iterate=_certified_iteration):
@@ -222,34 +162,37 @@ def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, iterate=_cert
     def energy(codes):
         return objective.value_and_grad(codes)[0]
 
-    X, C = Z, Z
+    X, C = Z.clone(), Z.clone()
+    C_new, move = torch.empty_like(Z), torch.empty_like(Z)
     age = torch.zeros_like(Z[:1, :1] if coupled else Z[:, :1])
     momentum = last = age
     check = 1
     for k in range(1, max_iter + 1):
-        before = C
-        X, C, age, momentum, last, certified = iterate(objective, X, C, age, momentum, last)
+        rooms = (X, C, C_new, move)
+        age, momentum, last, certified = iterate(objective, *rooms, age, momentum, last)
         if k != check:
             continue
         check = _next_check(k)
         if gap_tol is not None:
             done = objective.relative_gap(C) <= gap_tol
         else:
-            done = (last <= tol * _norm(before, coupled)).logical_and_(certified > 0)
+            done = (last <= tol * _norm(C, coupled)).logical_and_(certified > 0)
         left = rows.retire(done, C, energy, k)
         if left is None:
             return rows.table
         if left is not _ALL:
             objective.term.take(left)
-            X, C, age, momentum, last = (v[left] for v in (X, C, age, momentum, last))
+            X, C, C_new, move = (v[left] for v in (X, C, C_new, move))
+            age, momentum, last = (v[left] for v in (age, momentum, last))
     return rows.give_up(C, energy, max_iter)
 
 
-def _plain_iteration(objective, X, C, age, momentum, last):
+def _plain_iteration(objective, X, C, C_new, move, age, momentum, last):
     """One step from the last iterate, without momentum: a certified one by itself."""
-    C_new = objective.descend(C)
-    length = _norm(C_new - C, objective.coupled)
-    return C_new, C_new, age, momentum, length, torch.ones_like(age)
+    objective.descend(C, C_new, move)
+    length = _norm(torch.sub(C_new, C, out=move), objective.coupled)
+    C.copy_(C_new)
+    return age, momentum, length, torch.ones_like(age)
 
 
 class _Compiled:
@@ -316,7 +259,23 @@ def _guarded_fista(objective, Z, step, tol, max_iter):
     return rows.give_up(X, lambda _: E, max_iter)
 
 
-@torch.no_grad()
+def _linear_fista(objective, Z, tol, max_iter, gap_tol, compile):
+    """Solve for a linear decoder, in the loop that suits it."""
+    if not objective.coupled:
+        return _certified_fista(objective, Z, tol, max_iter, gap_tol=gap_tol)
+    if compile:
+        found = _certified_fista(objective, Z, tol, max_iter, iterate=_compiled_iteration)
+    elif Z.device.type == "cpu":
+        # one decision for all rows, and reading it costs nothing here
+        found = _textbook_fista(objective, Z, tol, max_iter, restart=True)
+    else:
+        found = _certified_fista(objective, Z, tol, max_iter)
+    if found.energy.sum() > objective.value_and_grad(Z)[0]:
+        # the hinge is not convex and voids the certificate of momentum, not of plain steps
+        return _certified_fista(objective, Z, tol, max_iter, iterate=_plain_iteration)
+    return found
+
+
 def fista(
     Y,
     decoder,
@@ -402,35 +361,33 @@ def fista(
     (torch.Size([5, 12]), True, True)
     """
     n_components = decoder.weights[0].shape[1]
-    if init is None:
-        init = torch.zeros_like(Y[:, :1]).expand(-1, n_components)
-    Z = init.relu() if positive else init.clone()
-    term = make_data_term(
-        Y,
-        decoder,
-        n_evaluations=expected_iter,
-        ridge=2.0 * gamma / n_components,
-        centre=target,
-        tilt=lam if positive else 0.0,
-    )
-    objective = _Objective(term, lam, beta, variance_threshold, positive, Y.shape[0])
-    if step_size != "auto":
-        objective.set_step(torch.full_like(Y[0, 0], step_size))
-        return _textbook_fista(objective, Z, tol, max_iter)
-    if decoder.hidden:
-        curvature = network_curvature(decoder) if curvature is None else curvature
-        step = 1.0 / objective.curvature(curvature + term.ridge)
-        return _guarded_fista(objective, Z, step, tol, max_iter)
-    objective.set_step(1.0 / objective.curvature(term.curvature()))
-    if beta or gamma or not lam:
-        gap_tol = None
-    # rows that leave change the shape, and each shape would be compiled anew
-    iterate = _compiled_iteration if compile and objective.coupled else _certified_iteration
-    found = _certified_fista(objective, Z, tol, max_iter, gap_tol=gap_tol, iterate=iterate)
-    if objective.coupled and found.energy.sum() > objective.value_and_grad(Z)[0]:
-        # the hinge is not convex and voids the certificate of momentum, not of plain steps
-        return _certified_fista(objective, Z, tol, max_iter, iterate=_plain_iteration)
-    return found
+    with torch.inference_mode():
+        if init is None:
+            init = torch.zeros_like(Y[:, :1]).expand(-1, n_components)
+        Z = init.relu() if positive else init.clone()
+        term = make_data_term(
+            Y,
+            decoder,
+            n_evaluations=expected_iter,
+            ridge=2.0 * gamma / n_components,
+            centre=target,
+            tilt=lam if positive else 0.0,
+        )
+        objective = Objective(term, lam, beta, variance_threshold, positive, Y.shape[0])
+        if step_size != "auto":
+            objective.set_step(torch.full_like(Y[0, 0], step_size))
+            found = _textbook_fista(objective, Z, tol, max_iter)
+        elif decoder.hidden:
+            curvature = network_curvature(decoder) if curvature is None else curvature
+            step = 1.0 / objective.curvature(curvature + term.ridge)
+            found = _guarded_fista(objective, Z, step, tol, max_iter)
+        else:
+            objective.set_step(1.0 / objective.curvature(term.curvature()))
+            # there is a gap for the plain lasso only
+            gap_tol = None if beta or gamma or not lam else gap_tol
+            found = _linear_fista(objective, Z, tol, max_iter, gap_tol, compile)
+    # copies made out here can take part in gradients again
+    return FistaResult(*(part.clone() for part in found))
 
 
 @torch.no_grad()
@@ -469,5 +426,5 @@ def duality_gap(Y, decoder, codes, *, lam, positive=True):
     """
     (weight,) = decoder.weights
     term = FactoredTerm(Y, weight.detach(), tilt=lam if positive else 0.0)
-    objective = _Objective(term, lam, 0.0, 0.0, positive, len(Y))
+    objective = Objective(term, lam, 0.0, 0.0, positive, len(Y))
     return objective.relative_gap(codes)[:, 0]
