@@ -36,8 +36,9 @@ class GramTerm:
     --------
     >>> import torch
     >>> from skvdl.data_terms import GramTerm
-    >>> GramTerm(torch.ones(1, 2), torch.eye(2)).value_and_grad(torch.zeros(1, 2))
-    (tensor([1.]), tensor([[-1., -1.]]))
+    >>> term = GramTerm(torch.tensor([[3.0, 4.0]]), torch.eye(2))
+    >>> term.value_and_grad(torch.zeros(1, 2))
+    (tensor([12.5000]), tensor([[-3., -4.]]))
     """
 
     def __init__(self, Y, W, *, ridge=0.0, centre=None, tilt=0.0):

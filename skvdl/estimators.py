@@ -169,9 +169,9 @@ def _fill_doc(**defaults):
 @_fill_doc(
     transform_tol="1e-5",
     transform_stop="at this duality gap relative to the energy",
-    least=20,
+    least=14,
     gamma="5.0",
-    rate="1e-2",
+    rate="5e-3",
     encoder_rate="5e-4",
     bias_decay="0.0",
 )
@@ -228,7 +228,7 @@ class VarianceDictionaryLearning(BaseVDL):
         **BaseVDL._parameter_constraints,
         "init": [StrOptions({"data", "random"})],
     }
-    _auto_epochs = (20, 300)
+    _auto_epochs = (14, 300)
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class VarianceDictionaryLearning(BaseVDL):
         max_iter="auto",
         batch_size=250,
         learning_rate="cosine",
-        learning_rate_init=1e-2,
+        learning_rate_init=5e-3,
         encoder_learning_rate_init=5e-4,
         halve_every=None,
         decoder_bias_decay=0.0,

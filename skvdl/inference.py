@@ -1,5 +1,6 @@
 """FISTA: from data and a decoder to sparse codes. Knows nothing of training or scikit-learn."""
 
+import copy
 import warnings
 from typing import NamedTuple
 
@@ -276,6 +277,26 @@ def _linear_fista(objective, Z, tol, max_iter, gap_tol, compile):
     return found
 
 
+# A single-precision iteration cannot be relied on to close the gap further than this.
+_FLOAT32_GAP = 1e-3
+
+
+def _can_be_refined(Y):
+    return Y.dtype == torch.float32 and Y.device.type != "mps"
+
+
+def _refined(rough, Y, decoder, **options):
+    """Go on in double precision from codes found in single, and return single."""
+    double = copy.deepcopy(decoder).double()
+    found = fista(Y.double(), double, init=rough.codes.double(), **options)
+    return FistaResult(
+        codes=found.codes.to(Y.dtype),
+        n_iter=rough.n_iter + found.n_iter,
+        energy=found.energy.to(Y.dtype),
+        converged=found.converged,
+    )
+
+
 def fista(
     Y,
     decoder,
@@ -334,7 +355,8 @@ def fista(
     gap_tol : float, optional
         Stop by relative duality gap instead: a row is done when its energy provably exceeds the
         minimum by no more than this share. For a linear decoder, ``lam > 0``, ``beta = 0``,
-        ``gamma = 0`` and an automatic step; elsewhere there is no gap, and `tol` counts.
+        ``gamma = 0`` and an automatic step; elsewhere there is no gap, and `tol` counts. Codes
+        in single precision are refined in double, where the device can.
     expected_iter : int, default=50
         How many iterations are likely: a Gram matrix is prepared if that pays.
     curvature : torch.Tensor of shape (), optional
@@ -361,6 +383,12 @@ def fista(
     (torch.Size([5, 12]), True, True)
     """
     n_components = decoder.weights[0].shape[1]
+    if beta or gamma or not lam or decoder.hidden or step_size != "auto":
+        gap_tol = None  # there is one for the plain lasso only
+    if gap_tol is not None and gap_tol < _FLOAT32_GAP and _can_be_refined(Y):
+        options = {"lam": lam, "positive": positive, "expected_iter": expected_iter}
+        rough = fista(Y, decoder, init=init, max_iter=max_iter, gap_tol=_FLOAT32_GAP, **options)
+        return _refined(rough, Y, decoder, max_iter=max_iter, gap_tol=gap_tol, **options)
     with torch.inference_mode():
         if init is None:
             init = torch.zeros_like(Y[:, :1]).expand(-1, n_components)
@@ -383,8 +411,6 @@ def fista(
             found = _guarded_fista(objective, Z, step, tol, max_iter)
         else:
             objective.set_step(1.0 / objective.curvature(term.curvature()))
-            # there is a gap for the plain lasso only
-            gap_tol = None if beta or gamma or not lam else gap_tol
             found = _linear_fista(objective, Z, tol, max_iter, gap_tol, compile)
     # copies made out here can take part in gradients again
     return FistaResult(*(part.clone() for part in found))
@@ -425,6 +451,7 @@ def duality_gap(Y, decoder, codes, *, lam, positive=True):
     True
     """
     (weight,) = decoder.weights
-    term = FactoredTerm(Y, weight.detach(), tilt=lam if positive else 0.0)
+    dtype = torch.float64 if _can_be_refined(Y) else Y.dtype
+    term = FactoredTerm(Y.to(dtype), weight.detach().to(dtype), tilt=lam if positive else 0.0)
     objective = Objective(term, lam, 0.0, 0.0, positive, len(Y))
-    return objective.relative_gap(codes)[:, 0]
+    return objective.relative_gap(codes.to(dtype))[:, 0].to(Y.dtype)

@@ -509,3 +509,15 @@ def test_failure_to_compile_is_told(monkeypatch):
         fista(
             randn(20, 8, seed=1), make_decoder((), 14, 8, seed=0), lam=0.1, beta=2.0, compile=True
         )
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.05])
+def test_single_precision_codes_reach_a_small_gap(lam, device):
+    decoder = make_decoder((), 24, 16, seed=0).to(torch.float32).to(device)
+    Y = randn(50, 16, seed=1, dtype=torch.float32).to(device)
+    gap_tol = 1e-3 if device == "mps" else 1e-5
+    found = fista(Y, decoder, lam=lam, gap_tol=gap_tol, max_iter=5000)
+    assert found.converged.all()
+    assert found.codes.dtype == torch.float32
+    # rounding the codes to single precision opens the gap again by a few millionths
+    assert (duality_gap(Y, decoder, found.codes, lam=lam) <= gap_tol + 5e-6).all()
