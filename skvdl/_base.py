@@ -178,7 +178,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         X, container = self._validate(X, reset=False)
         wrap = container.sparse if self.sparse_output else container.dense
         infer = self._code_function()
-        return container.join([wrap(infer(Y)) for Y in self._chunks(X)])
+        return container.join((wrap(infer(Y)) for Y in self._chunks(X)), len(X))
 
     def inverse_transform(self, X):
         """Reconstruct data from codes.
@@ -201,9 +201,8 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"{self._n_features_out}."
             )
         with torch.no_grad():
-            return container.join(
-                [container.dense(self.decoder_(part)) for part in self._chunks(Z)]
-            )
+            parts = (container.dense(self.decoder_(part)) for part in self._chunks(Z))
+            return container.join(parts, Z.shape[0])
 
     def score(self, X, y=None):
         """Share of the variance of data that their reconstruction explains.
@@ -241,12 +240,8 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         X, container = self._validate(X, reset=False)
         infer = self._code_function()
         options = {"lam": self.lam, "positive": self.positive_code}
-        return container.join(
-            [
-                container.dense(duality_gap(Y, self.decoder_, infer(Y), **options))
-                for Y in self._chunks(X)
-            ]
-        )
+        gaps = (duality_gap(Y, self.decoder_, infer(Y), **options) for Y in self._chunks(X))
+        return container.join(map(container.dense, gaps), len(X))
 
     @property
     def _n_features_out(self):

@@ -1,6 +1,7 @@
 """The one border between what callers hold (arrays, frames, tensors) and the engine's tensors."""
 
 import warnings
+from itertools import chain
 
 import numpy as np
 import torch
@@ -37,15 +38,25 @@ class Container:
             return sparse.csr_matrix(tensor.cpu().numpy())
         return tensor.to(self.device).to_sparse()
 
-    def join(self, parts):
-        """Put chunks below each other."""
-        first = parts[0]
-        if self.device is not None:
-            joined = torch.cat(parts)
-            return _to_csr(joined) if joined.is_sparse else joined
+    def join(self, parts, n_rows):
+        """Put chunks below each other, each as soon as it comes."""
+        parts = iter(parts)
+        first = next(parts)
         if sparse.issparse(first):
-            return sparse.vstack(parts, format="csr")
-        return np.concatenate(parts) if len(parts) > 1 else first
+            return sparse.vstack([first, *parts], format="csr")
+        if isinstance(first, torch.Tensor) and first.is_sparse:
+            return _to_csr(torch.cat([first, *parts]))
+        if first.shape[0] == n_rows:
+            return first
+        if isinstance(first, torch.Tensor):
+            joined = first.new_empty((n_rows, *first.shape[1:]))
+        else:
+            joined = np.empty((n_rows, *first.shape[1:]), dtype=first.dtype)
+        start = 0
+        for part in chain([first], parts):
+            joined[start : start + len(part)] = part
+            start += len(part)
+        return joined
 
 
 def _to_csr(tensor):

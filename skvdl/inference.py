@@ -231,7 +231,7 @@ def _guarded_fista(objective, Z, step, tol, max_iter):
     slack = E.abs() * (8 * torch.finfo(E.dtype).eps)
     age = torch.zeros_like(E)
     step = torch.ones_like(E) * step
-    check = 1
+    check = 2  # at least one step, however small: the encoder learns from it
     for k in range(1, max_iter + 1):
         C_new = objective.shrink(torch.addcmul(X, step, G, value=-1), step)
         if k == check:

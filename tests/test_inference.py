@@ -261,7 +261,8 @@ def test_rows_that_start_at_the_optimum_stop_at_once(hidden, positive, step_size
     assert solved.converged.all()
     again = fista(Y, decoder, target=target, init=solved.codes, tol=1e-6, **options)
     assert again.converged.all()
-    assert again.n_iter.tolist() == [1] * 3
+    # a network's rows are looked at from the second iteration on
+    assert again.n_iter.tolist() == [2 if hidden and step_size == "auto" else 1] * 3
     close(again.codes, to_numpy(solved.codes), 1e-6)
 
 
