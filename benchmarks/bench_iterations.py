@@ -22,9 +22,9 @@ STEP = 0.5
 MODELS = {
     "linear, lam 0.005": (VarianceDictionaryLearning, {"lam": 0.005}, 4),
     "linear, lam 0.02": (VarianceDictionaryLearning, {"lam": 0.02}, 4),
-    "network, lam 0.003": (NonLinearVDL, {"lam": 0.003}, 2),
+    "network, lam 0.003": (NonLinearVDL, {"lam": 0.003}, 1),
 }
-COUNTS = [*range(1, 40), *range(40, 200, 5), *range(200, 2001, 50)]
+COUNTS = [*range(1, 20), *range(20, 60, 2), *range(60, 200, 10), *range(200, 1001, 50)]
 
 
 def iterations(Y, decoder, step_size, goal, **energy):
@@ -40,7 +40,7 @@ def compare(model, X):
     """Mean iterations over a few batches, for the energies of training and of transform."""
     counts = {("training", "auto"): [], ("training", STEP): []}
     counts |= {("transform", "auto"): [], ("transform", STEP): []}
-    for Y in torch.from_numpy(X[:1000]).split(250):
+    for Y in torch.from_numpy(X[:500]).split(250):
         with torch.no_grad():
             target = model.encoder_(Y)
         energies = {
@@ -55,7 +55,7 @@ def compare(model, X):
         }
         for name, energy in energies.items():
             long = [
-                fista(Y, model.decoder_, step_size=s, max_iter=3000, tol=0.0, **energy)
+                fista(Y, model.decoder_, step_size=s, max_iter=1000, tol=0.0, **energy)
                 for s in ("auto", STEP)
             ]
             goal = min(run.energy.sum().item() for run in long) * (1 + 1e-4)
