@@ -38,12 +38,29 @@ class History:
             self.curves[name].append(value)
 
 
-def _epoch_means(stats):
-    """Averages over the steps of an epoch, brought to the host at once."""
-    used = torch.stack([step.pop("used") for step in stats]).any(dim=0)
-    names = list(stats[0])
-    means = torch.stack([torch.stack([s[name] for name in names]) for s in stats]).mean(dim=0)
-    return dict(zip(names, means.tolist(), strict=True)), used
+class _Averages:
+    """Running sums of the statistics of steps, brought to the host once.
+
+    A list of them would keep thousands of small tensors alive between large ones that come and
+    go, and fragment the heap by megabytes a second.
+    """
+
+    def __init__(self):
+        self.n_steps = 0
+
+    def add(self, stats):
+        used = stats.pop("used")
+        values = torch.stack(list(stats.values()))
+        if not self.n_steps:
+            self.names, self.totals, self.used = list(stats), values, used
+        else:
+            self.totals += values
+            self.used |= used
+        self.n_steps += 1
+
+    def means(self):
+        values = (self.totals / self.n_steps).tolist()
+        return dict(zip(self.names, values, strict=True))
 
 
 def run_epoch(learner, X, order, factor=None):
@@ -83,7 +100,7 @@ def run_epoch(learner, X, order, factor=None):
     """
     settings = learner.training
     slices = batch_slices(len(X), settings.batch_size)
-    stats = []
+    averages = _Averages()
     for i, rows in enumerate(slices):
         if factor is not None:
             decoder_factor, encoder_factor = factor(i / len(slices))
@@ -92,11 +109,12 @@ def run_epoch(learner, X, order, factor=None):
                 settings.encoder_learning_rate_init * encoder_factor,
             )
         Y = X[rows] if order is None else X[order[rows]]
-        stats.append(learner.step(Y.to(learner.device)))
-        if not stats[-1]["energy"].isfinite():
+        stats = learner.step(Y.to(learner.device))
+        averages.add(stats)
+        if not stats["energy"].isfinite():
             # nothing good can follow, and inference on it would use up all its iterations
             break
-    return _epoch_means(stats)
+    return averages.means(), averages.used
 
 
 def train(learner, X, *, generator, X_validation=None, history=None, on_epoch=None):
