@@ -41,6 +41,10 @@ class Objective:
             value = torch.add(value.sum(), hinge, alpha=self.beta).reshape(1)
         return value[:, None], grad
 
+    def energy(self, Z):
+        """Energy as a column, as in `value_and_grad`."""
+        return self.value_and_grad(Z)[0]
+
     def relative_gap(self, Z):
         """Duality gap over energy, a column: how far a row of a lasso can be from its minimum.
 

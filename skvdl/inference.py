@@ -105,9 +105,6 @@ def _textbook_fista(objective, Z, tol, max_iter, restart=False):
     rows = _Rows(Z)
     coupled = objective.coupled
 
-    def energy(codes):
-        return objective.value_and_grad(codes)[0]
-
     X, C = Z.clone(), Z.clone()
     C_new, move = torch.empty_like(Z), torch.empty_like(Z)
     t, momentum, last = 1.0, 0.0, 0.0
@@ -128,13 +125,13 @@ def _textbook_fista(objective, Z, tol, max_iter, restart=False):
         C, C_new = C_new, C
         if not done.any():
             continue
-        left = rows.retire(done.logical_and_(length.isfinite()), C, energy, k)
+        left = rows.retire(done.logical_and_(length.isfinite()), C, objective.energy, k)
         if left is None:
             return rows.table
         if left is not _ALL:
             objective.term.take(left)
             X, C, C_new, move = (v[left] for v in (X, C, C_new, move))
-    return rows.give_up(C, energy, max_iter)
+    return rows.give_up(C, objective.energy, max_iter)
 
 
 def _certified_iteration(objective, X, C, C_new, move, age, momentum, last):
@@ -160,9 +157,6 @@ def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, iterate=_cert
     rows = _Rows(Z)
     coupled = objective.coupled
 
-    def energy(codes):
-        return objective.value_and_grad(codes)[0]
-
     X, C = Z.clone(), Z.clone()
     C_new, move = torch.empty_like(Z), torch.empty_like(Z)
     age = torch.zeros_like(Z[:1, :1] if coupled else Z[:, :1])
@@ -178,14 +172,14 @@ def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, iterate=_cert
             done = objective.relative_gap(C) <= gap_tol
         else:
             done = (last <= tol * _norm(C, coupled)).logical_and_(certified > 0)
-        left = rows.retire(done, C, energy, k)
+        left = rows.retire(done, C, objective.energy, k)
         if left is None:
             return rows.table
         if left is not _ALL:
             objective.term.take(left)
             X, C, C_new, move = (v[left] for v in (X, C, C_new, move))
             age, momentum, last = (v[left] for v in (age, momentum, last))
-    return rows.give_up(C, energy, max_iter)
+    return rows.give_up(C, objective.energy, max_iter)
 
 
 def _plain_iteration(objective, X, C, C_new, move, age, momentum, last):

@@ -544,7 +544,7 @@ def test_auto_epochs_follow_the_number_of_batches(small, monkeypatch):
         assert make(VDL, max_iter="auto", batch_size=batch_size).fit(small).n_iter_ == epochs
 
 
-def test_partial_fit_does_not_slow_down(small, monkeypatch):
+def test_partial_fit_does_not_copy_its_history(small):
     model = make(VDL).partial_fit(small)
     history = model._history
     assert model.partial_fit(small)._history is history
