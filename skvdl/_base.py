@@ -30,7 +30,7 @@ from .training import History, is_finite, run_epoch, train
 # max_iter="auto": epochs that make this many steps, within the limits of `_auto_epochs`
 _AUTO_STEPS = 3000
 # Rows of a chunk in transform: as many as keep its tensors near 16 MB each, but at least some.
-_CHUNK_ELEMENTS = 2**22
+_CHUNK_ELEMENTS = 2**21
 _CHUNK_ROWS = 256
 
 

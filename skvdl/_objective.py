@@ -46,7 +46,9 @@ class Objective:
         return self.value_and_grad(Z)[0]
 
     def relative_gap(self, Z):
-        """Duality gap over energy, a column: how far a row of a lasso can be from its minimum.
+        """Duality gap over energy, and energy, as columns.
+
+        The gap tells how far a row of a lasso can be from its minimum.
 
         The residual, shrunk until its correlation with no atom exceeds lam, is a feasible point
         of the dual problem. Its value needs but energy and gradient at the codes.
@@ -61,7 +63,7 @@ class Objective:
         overlap = error - torch.linalg.vecdot(grad, Z)[:, None] / 2
         shrink = (self.lam / excess.clamp_min(torch.finfo(Z.dtype).tiny)).clamp_(max=1.0)
         gap = energy - shrink * (2 * overlap - shrink * error)
-        return gap / energy.clamp_min(torch.finfo(Z.dtype).tiny)
+        return gap / energy.clamp_min(torch.finfo(Z.dtype).tiny), energy
 
     def set_step(self, step):
         """Choose the step of `descend`."""

@@ -9,11 +9,48 @@ prediction is a ridge of 2 gamma / l, and on non-negative codes the l1 norm is l
 Constants that do not depend on the codes are kept, so that values are true energies.
 """
 
+from typing import NamedTuple
+
 import torch
 
 from ._torch import eigenvalue_bound
 
-__all__ = ["FactoredTerm", "GramTerm", "NetworkTerm", "make_data_term", "network_curvature"]
+__all__ = [
+    "FactoredTerm",
+    "GramTerm",
+    "NetworkTerm",
+    "Trace",
+    "make_data_term",
+    "make_linear_term",
+    "network_curvature",
+]
+
+
+class Trace(NamedTuple):
+    """What evaluating a network's data term computed on the way: a decoder can learn from it.
+
+    Attributes
+    ----------
+    codes : torch.Tensor of shape (n, l)
+        Where the term was evaluated.
+    activations : list of torch.Tensor
+        Output of each hidden layer.
+    slopes : list of torch.Tensor
+        Gradient with respect to what enters the relu of each hidden layer.
+    residual : torch.Tensor of shape (n, d)
+        Reconstruction minus data.
+
+    Examples
+    --------
+    >>> from skvdl.data_terms import Trace
+    >>> Trace._fields
+    ('codes', 'activations', 'slopes', 'residual')
+    """
+
+    codes: torch.Tensor
+    activations: list
+    slopes: list
+    residual: torch.Tensor
 
 
 class GramTerm:
@@ -63,6 +100,10 @@ class GramTerm:
     def grad(self, Z):
         """Gradient at the codes."""
         return torch.addmm(self.linear, Z, self.hessian, beta=-1)
+
+    def bend(self, direction):
+        """How the gradient changes along directions: the second derivative times them."""
+        return direction @ self.hessian
 
     def set_step(self, step):
         """Fold a step into the quadratic, for `descend`."""
@@ -161,8 +202,13 @@ class FactoredTerm(_UnfoldedTerm):
         W = self.W if self.W.shape[0] < self.W.shape[1] else self.W.T
         return eigenvalue_bound(W @ W.T) * self.scale + self.ridge
 
+    def bend(self, direction):
+        """How the gradient changes along directions: the second derivative times them."""
+        bent = ((direction @ self.W.T) @ self.W).mul_(self.scale)
+        return bent.add_(direction, alpha=self.ridge)
+
     def _data_value_and_grad(self, Z):
-        residual = torch.addmm(self.Y, Z, self.W.T, beta=-1)
+        self.residual = residual = torch.addmm(self.Y, Z, self.W.T, beta=-1)
         value = torch.linalg.vecdot(residual, residual) * (self.scale / 2)
         return value, (residual @ self.W).mul_(self.scale)
 
@@ -202,16 +248,19 @@ class NetworkTerm(_UnfoldedTerm):
         super().__init__(ridge, centre, tilt)
         self.hidden = hidden
         self.last = last
+        self.trace = None
 
     def _data_value_and_grad(self, Z):
-        activations = []
+        activations, slopes = [Z], []
         for weight, bias in self.hidden:
-            Z = torch.addmm(bias, Z, weight.T).relu_()
-            activations.append(Z)
-        value, grad = self.last.value_and_grad(Z)
-        for (weight, _), active in zip(reversed(self.hidden), reversed(activations), strict=True):
+            activations.append(torch.addmm(bias, activations[-1], weight.T).relu_())
+        value, grad = self.last.value_and_grad(activations[-1])
+        for (weight, _), active in zip(self.hidden[::-1], activations[:0:-1], strict=True):
             # the backward pass of a relu, which is 0 where its output is
-            grad = torch.ops.aten.threshold_backward(grad, active, 0.0) @ weight
+            slopes.insert(0, torch.ops.aten.threshold_backward(grad, active, 0.0))
+            grad = slopes[0] @ weight
+        if isinstance(self.last, FactoredTerm):
+            self.trace = Trace(Z, activations[1:], slopes, self.last.residual)
         return value, grad
 
     def take(self, rows):
@@ -254,8 +303,32 @@ def network_curvature(decoder):
     return eigenvalue_bound(product.T @ product) * (2.0 / product.shape[0])
 
 
-def _linear_term(Y, W, n_evaluations, **extra):
-    """Gram form where it takes fewer multiplications over all evaluations, factored elsewhere."""
+def make_linear_term(Y, W, *, n_evaluations=50, **extra):
+    """Data term of a dictionary in the form that takes fewer multiplications in all.
+
+    Parameters
+    ----------
+    Y : torch.Tensor of shape (n, d)
+        Data.
+    W : torch.Tensor of shape (d, l)
+        Dictionary, atoms in columns.
+    n_evaluations : int, default=50
+        How often the term is likely to be evaluated: preparing a Gram matrix pays if often.
+    **extra : dict
+        Further arguments of :class:`GramTerm` and :class:`FactoredTerm`.
+
+    Returns
+    -------
+    GramTerm or FactoredTerm
+        The term.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skvdl.data_terms import make_linear_term
+    >>> type(make_linear_term(torch.ones(50, 90), torch.ones(90, 10))).__name__
+    'GramTerm'
+    """
     n, d = Y.shape
     n_components = W.shape[1]
     gram = n_components * d * (n_components + n) + n_evaluations * n * n_components**2
@@ -299,5 +372,6 @@ def make_data_term(Y, decoder, *, n_evaluations=50, ridge=0.0, centre=None, tilt
     last = decoder.weights[-1].detach()
     hidden = [(weight.detach(), bias.detach()) for weight, bias in decoder.hidden]
     if not hidden:
-        return _linear_term(Y, last, n_evaluations, **extra)
-    return NetworkTerm(hidden, _linear_term(Y, last, n_evaluations), **extra)
+        return make_linear_term(Y, last, n_evaluations=n_evaluations, **extra)
+    last = make_linear_term(Y, last, n_evaluations=n_evaluations)
+    return NetworkTerm(hidden, last, **extra)

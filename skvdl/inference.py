@@ -1,193 +1,22 @@
 """FISTA: from data and a decoder to sparse codes. Knows nothing of training or scikit-learn."""
 
-import copy
 import warnings
-from typing import NamedTuple
 
 import torch
 
+from ._faces import finer_dtype, lasso_on_faces
+from ._loops import (
+    FistaResult,
+    certified_fista,
+    certified_iteration,
+    guarded_fista,
+    plain_iteration,
+    textbook_fista,
+)
 from ._objective import Objective
 from .data_terms import FactoredTerm, make_data_term, network_curvature
 
 __all__ = ["FistaResult", "duality_gap", "fista"]
-
-
-class FistaResult(NamedTuple):
-    """What :func:`fista` found.
-
-    Attributes
-    ----------
-    codes : torch.Tensor of shape (n, l)
-        The codes.
-    n_iter : torch.Tensor of shape (n,)
-        Iterations each row took.
-    energy : torch.Tensor of shape (n,)
-        Energy of each row at its codes; the variance hinge, which belongs to the batch, is
-        shared out equally, so that the sum is the energy of the batch.
-    converged : torch.Tensor of shape (n,)
-        Whether the row met the tolerance.
-
-    Examples
-    --------
-    >>> from skvdl.inference import FistaResult
-    >>> FistaResult._fields
-    ('codes', 'n_iter', 'energy', 'converged')
-    """
-
-    codes: torch.Tensor
-    n_iter: torch.Tensor
-    energy: torch.Tensor
-    converged: torch.Tensor
-
-
-_ALL = slice(None)
-
-
-class _Rows:
-    """Which rows are still being worked on, and what has become of the others."""
-
-    def __init__(self, codes):
-        self.active = torch.arange(codes.shape[0], device=codes.device)
-        self.table = FistaResult(
-            codes=torch.empty_like(codes),
-            n_iter=torch.zeros_like(self.active),
-            energy=torch.empty_like(codes[:, 0]),
-            converged=torch.zeros_like(self.active, dtype=torch.bool),
-        )
-
-    def _store(self, which, codes, energy, n_iter, converged):
-        rows = self.active[which]
-        if energy.shape[0] == 1:
-            energy = energy.expand(codes.shape[0], 1) / codes.shape[0]
-        self.table.codes[rows] = codes[which]
-        self.table.energy[rows] = energy[which, 0]
-        self.table.n_iter[rows] = n_iter
-        self.table.converged[rows] = converged
-
-    def retire(self, done, codes, energy, n_iter):
-        """Write down the rows that are done; indices of those that are not, None if all are."""
-        if not done.any():
-            return _ALL
-        done = done[:, 0].expand(codes.shape[0])
-        finished = done.nonzero()[:, 0]
-        self._store(finished, codes, energy(codes), n_iter, converged=True)
-        left = done.logical_not().nonzero()[:, 0]
-        self.active = self.active[left]
-        return left if len(left) else None
-
-    def give_up(self, codes, energy, n_iter):
-        """Write down the rows that are left, not converged."""
-        every = torch.arange(codes.shape[0], device=codes.device)
-        self._store(every, codes, energy(codes), n_iter, converged=False)
-        return self.table
-
-
-def _norm(V, coupled):
-    """Norm of each row as a column, or of the whole batch where its rows are coupled."""
-    return torch.linalg.vector_norm(V, dim=(0, 1) if coupled else 1, keepdim=True)
-
-
-def _next_check(k):
-    """Iteration after `k` at which to look for converged rows.
-
-    Looking costs a host synchronisation, so the gaps widen. They must not depend on the data:
-    a row would then stop at another iteration in other company.
-    """
-    return max(k + 1, k + k // 6)
-
-
-def _textbook_fista(objective, Z, tol, max_iter, restart=False):
-    """FISTA with a constant step and plain momentum, as published.
-
-    With `restart`, for a batch whose rows are coupled: a step that ends closer to the last
-    iterate than it started is dropped, and the momentum with it, as in `_certified_fista`.
-    """
-    rows = _Rows(Z)
-    coupled = objective.coupled
-
-    X, C = Z.clone(), Z.clone()
-    C_new, move = torch.empty_like(Z), torch.empty_like(Z)
-    t, momentum, last = 1.0, 0.0, 0.0
-    for k in range(1, max_iter + 1):
-        objective.descend(X, C_new, move)
-        torch.sub(C_new, C, out=move)
-        length = _norm(move, coupled)
-        if restart:
-            if length.item() < momentum * last:
-                X.copy_(C)
-                t, momentum = 1.0, 0.0
-                continue
-            last = length.item()
-        done = length <= tol * _norm(C, coupled)
-        t, momentum = (1 + (1 + 4 * t * t) ** 0.5) / 2, t - 1
-        momentum /= t
-        torch.add(C_new, move, alpha=momentum, out=X)
-        C, C_new = C_new, C
-        if not done.any():
-            continue
-        left = rows.retire(done.logical_and_(length.isfinite()), C, objective.energy, k)
-        if left is None:
-            return rows.table
-        if left is not _ALL:
-            objective.term.take(left)
-            X, C, C_new, move = (v[left] for v in (X, C, C_new, move))
-    return rows.give_up(C, objective.energy, max_iter)
-
-
-def _certified_iteration(objective, X, C, C_new, move, age, momentum, last):
-    """One step from the extrapolated point `X`, kept only if it is certified; in place."""
-    objective.descend(X, C_new, move)
-    torch.sub(C_new, C, out=move)
-    length = _norm(move, objective.coupled)
-    certified = (length >= momentum * last).to(length.dtype)
-    age = (age + 1) * certified
-    momentum = age / (age + 3)
-    C.lerp_(C_new, certified)
-    torch.addcmul(C, move, momentum, out=X)
-    return age, momentum, length, certified
-
-
-def _certified_fista(objective, Z, tol, max_iter, *, gap_tol=None, iterate=_certified_iteration):
-    """FISTA with restarts, for a linear decoder and a step of at most 1 / curvature.
-
-    If the smooth part is convex, a step from an extrapolated point ends no higher than the last
-    iterate provided it ends at least as far from it as it started. That needs no energy; a step
-    without the certificate is dropped, and its row loses its momentum.
-    """
-    rows = _Rows(Z)
-    coupled = objective.coupled
-
-    X, C = Z.clone(), Z.clone()
-    C_new, move = torch.empty_like(Z), torch.empty_like(Z)
-    age = torch.zeros_like(Z[:1, :1] if coupled else Z[:, :1])
-    momentum = last = age
-    check = 1
-    for k in range(1, max_iter + 1):
-        rooms = (X, C, C_new, move)
-        age, momentum, last, certified = iterate(objective, *rooms, age, momentum, last)
-        if k != check:
-            continue
-        check = _next_check(k)
-        if gap_tol is not None:
-            done = objective.relative_gap(C) <= gap_tol
-        else:
-            done = (last <= tol * _norm(C, coupled)).logical_and_(certified > 0)
-        left = rows.retire(done, C, objective.energy, k)
-        if left is None:
-            return rows.table
-        if left is not _ALL:
-            objective.term.take(left)
-            X, C, C_new, move = (v[left] for v in (X, C, C_new, move))
-            age, momentum, last = (v[left] for v in (age, momentum, last))
-    return rows.give_up(C, objective.energy, max_iter)
-
-
-def _plain_iteration(objective, X, C, C_new, move, age, momentum, last):
-    """One step from the last iterate, without momentum: a certified one by itself."""
-    objective.descend(C, C_new, move)
-    length = _norm(torch.sub(C_new, C, out=move), objective.coupled)
-    C.copy_(C_new)
-    return age, momentum, length, torch.ones_like(age)
 
 
 class _Compiled:
@@ -208,87 +37,24 @@ class _Compiled:
         return self.function(*args)
 
 
-_compiled_iteration = _Compiled(_certified_iteration)
+_compiled_iteration = _Compiled(certified_iteration)
 
 
-def _guarded_fista(objective, Z, step, tol, max_iter):
-    """FISTA for a network: each extrapolated point is taken only if it lowers the energy.
-
-    Value and gradient come from one evaluation that way. A point that is refused costs its row
-    the momentum, and half the step if there was no momentum to lose: the step came from an
-    estimate of the curvature, for which there is no bound.
-    """
-    rows = _Rows(Z)
-    coupled = objective.coupled
-    X, C = Z, Z
-    E, G = objective.value_and_grad(X)
-    slack = E.abs() * (8 * torch.finfo(E.dtype).eps)
-    age = torch.zeros_like(E)
-    step = torch.ones_like(E) * step
-    check = 2  # at least one step, however small: the encoder learns from it
-    for k in range(1, max_iter + 1):
-        C_new = objective.shrink(torch.addcmul(X, step, G, value=-1), step)
-        if k == check:
-            check = _next_check(k)
-            done = _norm(C_new - X, coupled) <= tol * _norm(X, coupled)
-            left = rows.retire(done, X, lambda _, E=E: E, k)
-            if left is None:
-                return rows.table
-            if left is not _ALL:
-                objective.term.take(left)
-                X, C, G, C_new = (v[left] for v in (X, C, G, C_new))
-                E, slack, age, step = (v[left] for v in (E, slack, age, step))
-        X_new = torch.addcmul(C_new, age / (age + 3), C_new - C)
-        if objective.positive:
-            X_new.relu_()
-        else:
-            X_new.mul_(X_new * C_new > 0)
-        E_new, G_new = objective.value_and_grad(X_new)
-        accept = E_new <= E + slack
-        step = torch.where(accept.logical_or(age > 0), step, step / 2)
-        age = torch.where(accept, age + 1, 0.0)
-        X = torch.where(accept, X_new, X)
-        G = torch.where(accept, G_new, G)
-        E = torch.where(accept, E_new, E)
-        C = C_new
-    return rows.give_up(X, lambda _: E, max_iter)
-
-
-def _linear_fista(objective, Z, tol, max_iter, gap_tol, compile):
+def _linear_fista(objective, Z, tol, max_iter, compile):
     """Solve for a linear decoder, in the loop that suits it."""
     if not objective.coupled:
-        return _certified_fista(objective, Z, tol, max_iter, gap_tol=gap_tol)
+        return certified_fista(objective, Z, tol, max_iter)
     if compile:
-        found = _certified_fista(objective, Z, tol, max_iter, iterate=_compiled_iteration)
+        found = certified_fista(objective, Z, tol, max_iter, iterate=_compiled_iteration)
     elif Z.device.type == "cpu":
         # one decision for all rows, and reading it costs nothing here
-        found = _textbook_fista(objective, Z, tol, max_iter, restart=True)
+        found = textbook_fista(objective, Z, tol, max_iter, restart=True)
     else:
-        found = _certified_fista(objective, Z, tol, max_iter)
+        found = certified_fista(objective, Z, tol, max_iter)
     if found.energy.sum() > objective.value_and_grad(Z)[0]:
         # the hinge is not convex and voids the certificate of momentum, not of plain steps
-        return _certified_fista(objective, Z, tol, max_iter, iterate=_plain_iteration)
+        return certified_fista(objective, Z, tol, max_iter, iterate=plain_iteration)
     return found
-
-
-# A single-precision iteration cannot be relied on to close the gap further than this.
-_FLOAT32_GAP = 1e-3
-
-
-def _can_be_refined(Y):
-    return Y.dtype == torch.float32 and Y.device.type != "mps"
-
-
-def _refined(rough, Y, decoder, **options):
-    """Go on in double precision from codes found in single, and return single."""
-    double = copy.deepcopy(decoder).double()
-    found = fista(Y.double(), double, init=rough.codes.double(), **options)
-    return FistaResult(
-        codes=found.codes.to(Y.dtype),
-        n_iter=rough.n_iter + found.n_iter,
-        energy=found.energy.to(Y.dtype),
-        converged=found.converged,
-    )
 
 
 def fista(
@@ -379,14 +145,13 @@ def fista(
     n_components = decoder.weights[0].shape[1]
     if beta or gamma or not lam or decoder.hidden or step_size != "auto":
         gap_tol = None  # there is one for the plain lasso only
-    if gap_tol is not None and gap_tol < _FLOAT32_GAP and _can_be_refined(Y):
-        options = {"lam": lam, "positive": positive, "expected_iter": expected_iter}
-        rough = fista(Y, decoder, init=init, max_iter=max_iter, gap_tol=_FLOAT32_GAP, **options)
-        return _refined(rough, Y, decoder, max_iter=max_iter, gap_tol=gap_tol, **options)
     with torch.inference_mode():
         if init is None:
             init = torch.zeros_like(Y[:, :1]).expand(-1, n_components)
         Z = init.relu() if positive else init.clone()
+        if gap_tol is not None:
+            found = lasso_on_faces(Y, decoder, Z, lam, positive, gap_tol, max_iter, expected_iter)
+            return FistaResult(*(part.clone() for part in found[:4]))
         term = make_data_term(
             Y,
             decoder,
@@ -398,16 +163,16 @@ def fista(
         objective = Objective(term, lam, beta, variance_threshold, positive, Y.shape[0])
         if step_size != "auto":
             objective.set_step(torch.full_like(Y[0, 0], step_size))
-            found = _textbook_fista(objective, Z, tol, max_iter)
+            found = textbook_fista(objective, Z, tol, max_iter)
         elif decoder.hidden:
             curvature = network_curvature(decoder) if curvature is None else curvature
             step = 1.0 / objective.curvature(curvature + term.ridge)
-            found = _guarded_fista(objective, Z, step, tol, max_iter)
+            found = guarded_fista(objective, Z, step, tol, max_iter)
         else:
             objective.set_step(1.0 / objective.curvature(term.curvature()))
-            found = _linear_fista(objective, Z, tol, max_iter, gap_tol, compile)
+            found = _linear_fista(objective, Z, tol, max_iter, compile)
     # copies made out here can take part in gradients again
-    return FistaResult(*(part.clone() for part in found))
+    return FistaResult(*(part.clone() for part in found[:4]), getattr(term, "trace", None))
 
 
 @torch.no_grad()
@@ -445,7 +210,7 @@ def duality_gap(Y, decoder, codes, *, lam, positive=True):
     True
     """
     (weight,) = decoder.weights
-    dtype = torch.float64 if _can_be_refined(Y) else Y.dtype
+    dtype = finer_dtype(Y)
     term = FactoredTerm(Y.to(dtype), weight.detach().to(dtype), tilt=lam if positive else 0.0)
     objective = Objective(term, lam, 0.0, 0.0, positive, len(Y))
-    return objective.relative_gap(codes.to(dtype))[:, 0].to(Y.dtype)
+    return objective.relative_gap(codes.to(dtype))[0][:, 0].to(Y.dtype)

@@ -316,7 +316,8 @@ class Learner:
         )
         Z = found.codes
         self.hints.n_iter = max(1, round(found.n_iter.sum().item() / len(Y)))
-        stats = {"energy": found.energy.mean(), "reconstruction": self.decoder.backward(Z, Y)}
+        stats = {"energy": found.energy.mean()}
+        stats["reconstruction"] = self.decoder.backward(Z, Y, found.trace)
         self.decoder_optimizer.step()
         stats["proximity"] = torch.zeros_like(stats["energy"])
         if prediction is not None:

@@ -3,7 +3,9 @@ import pytest
 import torch
 from _helpers import DEVICES, device_dtype, make_decoder, naive_decode, randn, seeded, to_numpy
 
+from skvdl.data_terms import make_data_term
 from skvdl.decoders import LinearDecoder, MLPDecoder
+from skvdl.inference import fista
 
 DEPTHS = [(), (7,), (7, 3), (7, 3, 5, 4)]
 
@@ -93,3 +95,24 @@ def test_backward_equals_autograd(hidden):
     torch.testing.assert_close(error, loss.detach())
     for parameter, grad in zip(decoder.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, grad)
+
+
+@pytest.mark.parametrize("hidden", [(7,), (7, 5, 6)])
+@pytest.mark.parametrize("at_the_codes", [True, False])
+def test_backward_from_a_trace_equals_autograd(hidden, at_the_codes):
+    decoder = make_decoder(hidden, 4, 6, seed=0)
+    Z, Y = randn(5, 4, seed=1), randn(5, 6, seed=2)
+    term = make_data_term(Y, decoder, n_evaluations=1)
+    term.value_and_grad(Z if at_the_codes else Z + 1)
+    loss = ((decoder(Z) - Y) ** 2).mean()
+    expected = torch.autograd.grad(loss, list(decoder.parameters()))
+    error = decoder.backward(Z, Y, term.trace)
+    torch.testing.assert_close(error, loss.detach())
+    for parameter, grad in zip(decoder.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, grad)
+
+
+def test_solver_hands_on_its_last_evaluation():
+    decoder = make_decoder((7,), 4, 6, seed=0)
+    found = fista(randn(5, 6, seed=2), decoder, lam=0.01, beta=1.0, tol=0.01, expected_iter=2)
+    assert torch.equal(found.trace.codes, found.codes)

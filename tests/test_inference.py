@@ -303,7 +303,7 @@ def test_hinge_of_a_single_row_contributes_nothing(hidden, positive, step_size):
     decoder = make_decoder(hidden, 5, 8, seed=1)
     options = {"lam": 0.02, "init": init, "positive": positive, "step_size": step_size}
     with_hinge, without = (fista(Y, decoder, beta=beta, **options) for beta in (10.0, 0.0))
-    assert all(map(torch.equal, with_hinge, without))
+    assert all(map(torch.equal, with_hinge[:4], without[:4]))
 
 
 def test_hinge_spreads_the_codes():
@@ -407,7 +407,7 @@ def test_every_device_and_type_gives_the_same_codes(hidden, positive, device, be
         found = fista(
             Y.to(device, dtype), decoder.to(device, dtype), init=start, target=start, **options
         )
-        assert {t.device.type for t in found} == {device}
+        assert {t.device.type for t in found[:4]} == {device}
         assert found.codes.dtype == found.energy.dtype == dtype
         close(found.codes, to_numpy(exact.codes), 1e-3)
 
@@ -422,7 +422,7 @@ def test_runs_on_the_tensors_device_whatever_the_default(hidden, positive, step_
     with torch.device("meta"):
         found = [fista(Y, decoder, beta=beta, **options) for beta in (0.0, 2.0)]
     for one, other in zip(found, expected, strict=True):
-        assert all(map(torch.equal, one, other))
+        assert all(map(torch.equal, one[:4], other[:4]))
 
 
 def test_divergence_is_not_called_convergence():
@@ -475,7 +475,7 @@ class FakeCompiler:
         self.calls = 0
         self.compile = torch.compile
         monkeypatch.setattr(torch, "compile", self)
-        fresh = skvdl.inference._Compiled(skvdl.inference._certified_iteration)
+        fresh = skvdl.inference._Compiled(skvdl.inference.certified_iteration)
         monkeypatch.setattr(skvdl.inference, "_compiled_iteration", fresh)
 
     def __call__(self, function, **options):
@@ -520,5 +520,4 @@ def test_single_precision_codes_reach_a_small_gap(lam, device):
     found = fista(Y, decoder, lam=lam, gap_tol=gap_tol, max_iter=5000)
     assert found.converged.all()
     assert found.codes.dtype == torch.float32
-    # rounding the codes to single precision opens the gap again by a few millionths
-    assert (duality_gap(Y, decoder, found.codes, lam=lam) <= gap_tol + 5e-6).all()
+    assert (duality_gap(Y, decoder, found.codes, lam=lam) <= gap_tol).all()
