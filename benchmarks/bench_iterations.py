@@ -9,6 +9,7 @@ training with either step, all else equal.
 """
 
 import sys
+from bisect import bisect_left
 
 import numpy as np
 import torch
@@ -26,16 +27,18 @@ MODELS = {
     "linear, lam 0.02": (VarianceDictionaryLearning, {"lam": 0.02}, 2),
     "network, lam 0.003": (NonLinearVDL, {"lam": 0.003}, 1),
 }
-COUNTS = [*range(1, 20), *range(20, 60, 2), *range(60, 200, 10), *range(200, 1001, 50)]
+LONG = 1000
 
 
 def iterations(Y, decoder, step_size, goal, **energy):
-    """Least number of iterations after which the batch's energy is at most `goal`."""
-    for count in COUNTS:
+    """Iterations after which the batch's energy is at most `goal`, by bisection."""
+
+    def reached(count):
         found = fista(Y, decoder, step_size=step_size, max_iter=count, tol=0.0, **energy)
-        if found.energy.sum().item() <= goal:
-            return count
-    return float("inf")
+        return found.energy.sum().item() <= goal
+
+    count = 1 + bisect_left(range(1, LONG + 1), True, key=reached)
+    return count if count <= LONG else float("inf")
 
 
 def compare(model, X):
@@ -57,7 +60,7 @@ def compare(model, X):
         }
         for name, energy in energies.items():
             long = [
-                fista(Y, model.decoder_, step_size=s, max_iter=1000, tol=0.0, **energy)
+                fista(Y, model.decoder_, step_size=s, max_iter=LONG, tol=0.0, **energy)
                 for s in ("auto", STEP)
             ]
             goal = min(run.energy.sum().item() for run in long) * (1 + 1e-4)
@@ -96,7 +99,8 @@ def main(kinds):
             values = [trained[str(step)][measure] for step in ("auto", STEP)]
             rows.append((name, f"{measure} after {epochs} epochs", *map(float, values), "-"))
     print_table(("", "", "auto", f"step {STEP}", "ratio"), rows)
-    save("bench_iterations", models=results)
+    for name, result in results.items():
+        save("bench_iterations_" + name.replace(", lam ", "_"), model=name, **result)
 
 
 if __name__ == "__main__":

@@ -76,13 +76,13 @@ def reconstruction_grad(Y, Y_hat):
 
 
 def _spread(Z, deviation=None, scratch=None):
-    """Deviations from the mean, their norm, and where that is no more than rounding error."""
+    """Deviations from the mean, their squared norm, and where that is but rounding error."""
     n = Z.shape[0]
     total = Z.sum(dim=0)
     deviation = torch.sub(Z, total, alpha=1.0 / n, out=deviation)
-    norm = torch.mul(deviation, deviation, out=scratch).sum(dim=0).sqrt_()
-    noise = total.abs_().mul_(16 * n**-0.5 * torch.finfo(Z.dtype).eps)
-    return deviation, norm, norm <= noise
+    square = torch.mul(deviation, deviation, out=scratch).sum(dim=0)
+    noise = total.square_().mul_((16 * torch.finfo(Z.dtype).eps) ** 2 / n)
+    return deviation, square, square <= noise
 
 
 def variance_hinge_force(Z, threshold, *, deviation=None, scratch=None):
@@ -118,8 +118,8 @@ def variance_hinge_force(Z, threshold, *, deviation=None, scratch=None):
     >>> pull
     tensor([2.5355, 0.0000])
     """
-    deviation, norm, constant = _spread(Z, deviation, scratch)
-    pull = (threshold * (Z.shape[0] - 1) ** 0.5) / norm
+    deviation, square, constant = _spread(Z, deviation, scratch)
+    pull = square.rsqrt_().mul_(threshold * (Z.shape[0] - 1) ** 0.5)
     pull.sub_(1.0).clamp_(min=0.0).masked_fill_(constant, 0.0)
     return deviation, pull
 
@@ -150,8 +150,8 @@ def variance_hinge(Z, threshold=0.5):
     n = Z.shape[0]
     if n < 2:
         return torch.zeros_like(Z[0])
-    _, norm, _ = _spread(Z)
-    return (threshold - norm * (n - 1) ** -0.5).clamp_(min=0.0).square_()
+    _, square, _ = _spread(Z)
+    return (threshold - square.sqrt_() * (n - 1) ** -0.5).clamp_(min=0.0).square_()
 
 
 def variance_hinge_grad(Z, threshold=0.5):

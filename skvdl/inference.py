@@ -9,6 +9,7 @@ from ._loops import (
     FistaResult,
     certified_fista,
     certified_iteration,
+    coupled_fista,
     guarded_fista,
     plain_iteration,
     textbook_fista,
@@ -48,7 +49,7 @@ def _linear_fista(objective, Z, tol, max_iter, compile):
         found = certified_fista(objective, Z, tol, max_iter, iterate=_compiled_iteration)
     elif Z.device.type == "cpu":
         # one decision for all rows, and reading it costs nothing here
-        found = textbook_fista(objective, Z, tol, max_iter, restart=True)
+        found = coupled_fista(objective, Z, tol, max_iter, restart=True)
     else:
         found = certified_fista(objective, Z, tol, max_iter)
     if found.energy.sum() > objective.value_and_grad(Z)[0]:
@@ -163,7 +164,8 @@ def fista(
         objective = Objective(term, lam, beta, variance_threshold, positive, Y.shape[0])
         if step_size != "auto":
             objective.set_step(torch.full_like(Y[0, 0], step_size))
-            found = textbook_fista(objective, Z, tol, max_iter)
+            loop = coupled_fista if objective.coupled else textbook_fista
+            found = loop(objective, Z, tol, max_iter)
         elif decoder.hidden:
             curvature = network_curvature(decoder) if curvature is None else curvature
             step = 1.0 / objective.curvature(curvature + term.ridge)
