@@ -12,6 +12,7 @@ __all__ = [
     "psnr",
     "psnr_scorer",
     "sparsity",
+    "sparsity_scorer",
 ]
 
 
@@ -124,6 +125,36 @@ def psnr_scorer(estimator, X, y=None):
     True
     """
     return float(psnr(X, estimator.inverse_transform(estimator.transform(X))))
+
+
+def sparsity_scorer(estimator, X, y=None):
+    """Score a fitted estimator by the share of zeros in its codes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, with `transform`.
+    X : array-like of shape (n_samples, n_features)
+        Data.
+    y : None
+        Ignored.
+
+    Returns
+    -------
+    float
+        Share of zeros, higher is better. Of use beside a measure of reconstruction only.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skvdl import VDL
+    >>> from skvdl.metrics import sparsity_scorer
+    >>> X = load_digits().data / 16
+    >>> vdl = VDL(16, max_iter=5, random_state=0).fit(X)
+    >>> 0 < sparsity_scorer(vdl, X) < 1
+    True
+    """
+    return float(sparsity(estimator.transform(X)))
 
 
 def neg_energy_scorer(estimator, X, y=None):

@@ -10,6 +10,7 @@ import pytest
 from numpydoc.validate import validate
 
 import skvdl
+import skvdl.plotting
 
 # Form only; what is left out is either scikit-learn's custom too or taste.
 IGNORED = {
@@ -41,7 +42,8 @@ def public_names():
 
 
 def public_methods():
-    for kind in (skvdl.VarianceDictionaryLearning, skvdl.NonLinearVDL):
+    displays = [getattr(skvdl.plotting, name) for name in skvdl.plotting.__all__]
+    for kind in (skvdl.VarianceDictionaryLearning, skvdl.NonLinearVDL, *displays):
         for name, member in inspect.getmembers(kind):
             ours = str(getattr(member, "__module__", "")).startswith("skvdl")
             if not name.startswith("_") and ours and callable(member):

@@ -3,7 +3,14 @@ import pytest
 from scipy import sparse
 
 from skvdl import VDL, NonLinearVDL
-from skvdl.metrics import n_dead_components, neg_energy_scorer, psnr, psnr_scorer, sparsity
+from skvdl.metrics import (
+    n_dead_components,
+    neg_energy_scorer,
+    psnr,
+    psnr_scorer,
+    sparsity,
+    sparsity_scorer,
+)
 
 
 def test_psnr_is_averaged_over_rows():
@@ -64,3 +71,4 @@ def test_scorers_equal_a_plain_loop(kind, sparse_output, small):
         ratios.append(10 * np.log10(span**2 / mse))
     assert neg_energy_scorer(model, small) == pytest.approx(-np.mean(energies), rel=1e-10)
     assert psnr_scorer(model, small) == pytest.approx(np.mean(ratios), rel=1e-10)
+    assert sparsity_scorer(model, small) == pytest.approx(np.mean(codes == 0))
