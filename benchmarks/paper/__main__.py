@@ -1,0 +1,111 @@
+"""Every experiment of the paper with one command.
+
+    SKVDL_DATA_HOME=... python -m benchmarks.paper trade-off --dataset mnist --seeds 3 --jobs 2
+    python -m benchmarks.paper report
+
+Each trained model and each result is saved as it is finished: the same command again goes on
+where it was. `report` writes REPORT.md from the results.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from skvdl import paper
+
+from . import ablation, atoms, denoising, low_data, report, sweep, trade_off
+from .files import HERE, Folders
+from .models import DATASETS, SIZES
+from .sweep import Plan
+
+EXPERIMENTS = {
+    "train": (sweep.train, "train models that are missing, and nothing else"),
+    "trade-off": (trade_off.run, "PSNR against sparsity"),
+    "denoising": (denoising.run, "reconstructions of images with noise"),
+    "low-data": (low_data.run, "classification with few labels"),
+    "ablation": (ablation.run, "l1 norm of the codes without any guard"),
+    "atoms": (atoms.run, "pictures of atoms and encoder filters"),
+}
+
+
+def _lams(text):
+    return text if text in ("all", "reported") else float(text)
+
+
+def _labels(text):
+    return text if text == "all" else int(text)
+
+
+def parse(arguments):
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.paper",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    folders, plan = Folders(), Plan()
+    places = argparse.ArgumentParser(add_help=False)
+    places.add_argument("--results", type=Path, default=folders.results, help="folder of results")
+    places.add_argument("--figures", type=Path, default=folders.figures, help="folder of plots")
+    work = argparse.ArgumentParser(add_help=False)
+    systems = (*paper.SYSTEMS, *paper.ABLATIONS)
+    work.add_argument("--dataset", choices=DATASETS, default=plan.dataset)
+    work.add_argument("--systems", nargs="+", choices=systems, help="default: the paper's")
+    work.add_argument(
+        "--lams",
+        nargs="+",
+        type=_lams,
+        help="numbers; or 'all' published, or 'reported', those with figures in the paper (the "
+        "default for natural patches)",
+    )
+    work.add_argument("--seeds", type=int, default=plan.seeds, help="how many, from 0 on")
+    work.add_argument("--recipe", choices=paper.RECIPES, default=plan.recipe)
+    work.add_argument("--epochs", type=int, help="default: the recipe's")
+    work.add_argument("--size", choices=SIZES, default=plan.size, help="toy is for tests")
+    work.add_argument("--jobs", type=int, default=plan.jobs, help="processes, one thread each")
+    work.add_argument("--models", type=Path, default=folders.models, help="folder of models")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, (_, text) in EXPERIMENTS.items():
+        command = commands.add_parser(name, parents=[places, work], help=text, description=text)
+        if name == "low-data":
+            command.add_argument(
+                "--labels", nargs="+", type=_labels, default=list(plan.labels), help="a class"
+            )
+    text = "write the page from the results"
+    command = commands.add_parser("report", parents=[places], help=text, description=text)
+    command.add_argument("--output", type=Path, default=HERE / "REPORT.md")
+    options = parser.parse_args(arguments)
+    lams = getattr(options, "lams", None) or []
+    if len(lams) > 1 and any(isinstance(lam, str) for lam in lams):
+        parser.error("--lams takes numbers, or one of 'all' and 'reported' alone")
+    return options
+
+
+def main(arguments=None):
+    """Run one command; the exit status tells whether anything failed."""
+    options = parse(arguments)
+    if options.command == "report":
+        report.write(Folders(results=options.results, figures=options.figures), options.output)
+        print(f"written: {options.output}")
+        return 0
+    lams = options.lams and (options.lams[0] if isinstance(options.lams[0], str) else options.lams)
+    plan = Plan(
+        dataset=options.dataset,
+        systems=tuple(options.systems) if options.systems else None,
+        lams=tuple(lams) if isinstance(lams, list) else lams,
+        seeds=options.seeds,
+        recipe=options.recipe,
+        epochs=options.epochs,
+        size=options.size,
+        jobs=options.jobs,
+        labels=tuple(getattr(options, "labels", Plan().labels)),
+        folders=Folders(options.models, options.results, options.figures),
+    )
+    failed = EXPERIMENTS[options.command][0](plan)
+    if failed:
+        print(f"{failed} failed; the same command again tries them once more", file=sys.stderr)
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Ablation: the l1 norm of the codes over the epochs, without any guard and with each."""
+
+import numpy as np
+
+from .pages import (
+    NAMES,
+    NOT_RUN,
+    group,
+    log_axis,
+    new_figure,
+    picture,
+    recipe_of,
+    save_figure,
+    style_of,
+    table,
+    tidy,
+)
+from .sweep import train
+
+LAM = 0.005
+GUARDS = {"unguarded": "nothing", "SDL": "unit norm", "VDL": "variance", "WDL": "weight decay"}
+SYSTEMS = tuple(kind + suffix for suffix in ("", "-NL") for kind in GUARDS)
+# The rule for a verdict, as the report states it.
+FALLEN, STILL_FALLING = 0.5, 0.95
+RULE = (
+    f"Collapse: in the last epoch the l1 norm is less than {FALLEN:.0%} of that in the first "
+    f"one, and less than {STILL_FALLING:.0%} of that halfway: it has fallen and goes on to fall."
+)
+
+
+def run(plan):
+    """Train what is missing; the curves are part of each run's record."""
+    lams = plan.lams if isinstance(plan.lams, tuple) else (LAM,)
+    points = [(system, lam) for lam in lams for system in plan.systems or SYSTEMS]
+    return train(plan, plan.runs(points), need_models=False)
+
+
+def curve(records):
+    """Mean over seeds of the l1 norm in every epoch."""
+    curves = [record["history"]["l1"] for record in records]
+    least = min(map(len, curves))
+    return np.mean([c[:least] for c in curves], axis=0)
+
+
+def collapsed(l1):
+    """Whether a curve is one of collapse, by the rule."""
+    return bool(l1[-1] < FALLEN * l1[0] and l1[-1] < STILL_FALLING * l1[len(l1) // 2])
+
+
+def groups(results, dataset):
+    """Curves by system for every lam and recipe that were tried without a guard."""
+    records = [r for r in results.runs if r["dataset"] == dataset and r["system"] in SYSTEMS]
+    found = {}
+    for (lam, recipe, system), same in group(records, "lam", recipe_of, "system").items():
+        found.setdefault((lam, recipe), {})[system] = curve(same)
+    return {
+        key: curves
+        for key, curves in found.items()
+        if any(system.startswith("unguarded") for system in curves)
+    }
+
+
+def section(results, folders, page, dataset):
+    """Lines of the report."""
+    lines = [f"### {NAMES[dataset]}", ""]
+    found = groups(results, dataset)
+    header = ("system", "guard", "lam", "recipe", "epochs", "l1, first epoch", "halfway", "last")
+    header += ("last / first", "verdict")
+    rows = []
+    for (lam, recipe), curves in found.items() or {(LAM, NOT_RUN): {}}.items():
+        for system in SYSTEMS:
+            names = (system, GUARDS[system.partition("-")[0]], f"{lam:g}")
+            if system not in curves:
+                rows.append((*names, NOT_RUN, "", "", "", "", "", NOT_RUN))
+                continue
+            l1 = curves[system]
+            rows.append(
+                (
+                    *names,
+                    recipe,
+                    len(l1),
+                    *(f"{value:.3g}" for value in (l1[0], l1[len(l1) // 2], l1[-1])),
+                    f"{l1[-1] / l1[0]:.2f}",
+                    "collapse" if collapsed(l1) else "no collapse",
+                )
+            )
+    lines += table(header, rows)
+    for (lam, recipe), curves in found.items():
+        name = f"ablation_{dataset}_lam{lam:g}_{recipe}".replace(", ", "_").replace(" ", "")
+        path = folders.figures / f"{name}.png"
+        _plot(curves, f"{NAMES[dataset]}, lam {lam:g}, {recipe} recipe", path)
+        lines += picture(path, page, f"l1 norm over epochs, {NAMES[dataset]}, lam {lam:g}")
+    return lines
+
+
+def _plot(curves, title, path):
+    figure, axes = new_figure(1, 2, 9, 3.8, sharey=True)
+    for ax, suffix, name in zip(axes[0], ("", "-NL"), ("linear", "network"), strict=True):
+        for kind, guard in GUARDS.items():
+            if kind + suffix in curves:
+                l1 = curves[kind + suffix]
+                style = style_of(kind + suffix)
+                ax.plot(np.arange(1, len(l1) + 1), l1, label=f"{kind + suffix} ({guard})", **style)
+        ax.set_title(f"{title}: {name}", loc="left", fontsize="small")
+        log_axis(ax.yaxis)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_xlabel("epoch")
+        tidy(ax)
+        if ax.lines:
+            ax.legend(frameon=False, fontsize="small")
+    axes[0, 0].set_ylabel("l1 norm of a code")
+    save_figure(figure, path)

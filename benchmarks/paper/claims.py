@@ -1,0 +1,175 @@
+"""The paper's claims, each judged by a stated rule from what was measured."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import ablation, low_data, trade_off
+from .files import TARGETS
+from .pages import NAMES, NOT_RUN
+from .sweep import SYSTEMS
+
+CONFIRMED, REFUTED = "confirmed", "not confirmed"
+LEVELS = (0.80, 0.85, 0.90)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, the rule it follows from, and the figures."""
+
+    verdict: str
+    rule: str
+    evidence: list
+
+
+def _all(verdicts):
+    """One verdict for several that must all hold."""
+    if REFUTED in verdicts:
+        return REFUTED
+    return NOT_RUN if NOT_RUN in verdicts else CONFIRMED
+
+
+def best_at_high_sparsity(results):
+    """First claim."""
+    verdicts, evidence = [], []
+    for dataset in ("mnist", "natural"):
+        curves = trade_off.curves(results, dataset)
+        judged = []
+        for level in LEVELS:
+            found = {}
+            for system, curve in curves.items():
+                zeros = [point.sparsity for point in curve]
+                if zeros[0] <= level <= zeros[-1]:
+                    value = np.interp(level, zeros, [point.psnr for point in curve])
+                    found[system] = float(value)
+            order = sorted(found.items(), key=lambda pair: -pair[1])
+            told = ", ".join(f"{system} {value:.2f} dB" for system, value in order)
+            if "VDL-NL" in found and len(found) > 1:
+                judged.append(CONFIRMED if order[0][0] == "VDL-NL" else REFUTED)
+            else:
+                told = f"not judged, VDL-NL or all others do not get there; {told or 'nobody does'}"
+            evidence.append(f"{NAMES[dataset]}, {level:.0%} zeros: {told}")
+        missing = [system for system in SYSTEMS[dataset] if system not in curves]
+        if missing:
+            evidence.append(f"{NAMES[dataset]}, {NOT_RUN}: {', '.join(missing)}")
+        verdicts += judged or [NOT_RUN]
+        verdicts += [NOT_RUN] * bool(missing)
+    rule = (
+        "Curves of the trade-off, means over seeds joined by straight lines: VDL-NL is above every "
+        "other system, wherever both get to "
+        + ", ".join(f"{level:.0%}" for level in LEVELS)
+        + " zeros, on MNIST and on natural patches."
+    )
+    return Judgement(_all(verdicts), rule, evidence)
+
+
+def _by_protocol(results, labels, rule, judge):
+    """Judge both protocols and both measures; the paper's own protocol decides.
+
+    ``judge(n, here)`` gives the verdict on mean errors by feature for one number of labels, and
+    what to say about it.
+    """
+    verdicts, evidence = {}, []
+    for protocol in low_data.PROTOCOLS:
+        found = low_data.errors(results, "mnist", protocol)
+        judged = []
+        lines = []
+        for measure, name in low_data.MEASURES.items():
+            told = []
+            for n in labels:
+                here = {
+                    system: float(np.mean([entry[measure] for entry in found[system, n]]))
+                    for system in low_data.FEATURES
+                    if found[system, n]
+                }
+                verdict, text = judge(n, here)
+                judged.append(verdict)
+                told.append(f"{n}: {text}")
+            lines.append(f"{protocol}, {name} error by labels a class: " + "; ".join(told))
+        verdicts[protocol] = _all(judged)
+        evidence += [f"protocol *{protocol}*: **{verdicts[protocol]}**", *lines]
+    return Judgement(verdicts["paper"], rule, evidence)
+
+
+def probes_beat_raw(results):
+    """Second claim."""
+
+    def judge(n, here):
+        wanted = [s for s in ("SDL", "SDL-NL", "VDL", "VDL-NL") if n > 2 or s != "SDL"]
+        if not {low_data.RAW, *wanted} <= here.keys():
+            return NOT_RUN, NOT_RUN
+        raw = here[low_data.RAW]
+        worse = [system for system in wanted if here[system] >= raw]
+        text = f"raw {raw:.1%}, worst {max(here[system] for system in wanted):.1%}"
+        if worse:
+            text += " (not below: " + ", ".join(f"{s} {here[s]:.1%}" for s in worse) + ")"
+        return REFUTED if worse else CONFIRMED, text
+
+    rule = (
+        "Mean error over seeds, top-1 and top-3, below that on raw pixels for SDL, SDL-NL, VDL and "
+        "VDL-NL and 1 to 100 labels a class, except SDL with 1 or 2. The verdict is that of the "
+        "protocol *paper*."
+    )
+    return _by_protocol(results, (1, 2, 5, 10, 20, 50, 100), rule, judge)
+
+
+def best_with_few_labels(results):
+    """Third claim."""
+
+    def judge(n, here):
+        if here.keys() != set(low_data.FEATURES):
+            return NOT_RUN, NOT_RUN
+        ours = here.pop("VDL-NL")
+        rival = min(here, key=here.get)
+        verdict = CONFIRMED if ours < here[rival] else REFUTED
+        return verdict, f"VDL-NL {ours:.1%}, best of the others {rival} {here[rival]:.1%}"
+
+    rule = (
+        "Mean error over seeds, top-1 and top-3, lowest for VDL-NL among raw pixels, LISTA from "
+        "scratch and all eight systems, with 1, 2, 5 and 10 labels a class. The verdict is that of "
+        "the protocol *paper*."
+    )
+    return _by_protocol(results, (1, 2, 5, 10), rule, judge)
+
+
+def collapse_without_guard(results):
+    """Fourth claim."""
+    verdicts, evidence = [], []
+    found = {key: c for d in ("mnist", "natural") for key, c in _ablations(results, d)}
+    for system in ("unguarded", "unguarded-NL"):
+        curves = {key: curves[system] for key, curves in found.items() if system in curves}
+        if not curves:
+            verdicts.append(NOT_RUN)
+            evidence.append(f"{system}: {NOT_RUN}")
+        for key, l1 in curves.items():
+            verdicts.append(CONFIRMED if ablation.collapsed(l1) else REFUTED)
+            evidence.append(f"{key}, {system}: l1 norm from {l1[0]:.3g} to {l1[-1]:.3g}")
+    for key, curves in found.items():
+        guarded = [s for s in ablation.SYSTEMS if s in curves and not s.startswith("unguarded")]
+        fallen = [system for system in guarded if ablation.collapsed(curves[system])]
+        text = f"collapse of {', '.join(fallen)}" if fallen else "no collapse"
+        evidence.append(f"{key}, with a guard ({', '.join(guarded) or NOT_RUN}): {text}")
+    return Judgement(_all(verdicts), f"{ablation.RULE} Both must.", evidence)
+
+
+def _ablations(results, dataset):
+    for (lam, recipe), curves in ablation.groups(results, dataset).items():
+        yield f"{NAMES[dataset]}, lam {lam:g}, {recipe} recipe", curves
+
+
+CLAIMS = (best_at_high_sparsity, probes_beat_raw, best_with_few_labels, collapse_without_guard)
+
+
+def section(results):
+    """Lines of the report."""
+    lines = []
+    for number, (text, judge) in enumerate(zip(TARGETS["claims"], CLAIMS, strict=True), start=1):
+        judgement = judge(results)
+        lines += [
+            f"{number}. {text}: **{judgement.verdict}**",
+            "",
+            f"   Rule: {judgement.rule}",
+            "",
+        ]
+        lines += [f"   - {line}" for line in judgement.evidence] + [""]
+    return lines

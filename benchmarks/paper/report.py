@@ -1,0 +1,69 @@
+"""One page with every figure next to the paper's, from the results alone."""
+
+from . import ablation, atoms, claims, denoising, low_data, trade_off
+from .files import TARGETS, write_whole
+from .pages import Results
+
+INTRODUCTION = """# The paper, measured
+
+K. Evtimova and Y. LeCun, *Sparse coding with multi-layer decoders using variance
+regularization*, TMLR 2022. Written by `python -m benchmarks.paper report` from the files in
+`results`, nothing by hand: what has no file there is "not run".
+
+Figures are of the test set, means over seeds with one standard deviation. Codes come from the
+encoder, for DO and DO-NL from FISTA. PSNR is taken in pixels, image by image. Recipe *paper* is the
+published way to train, *fast* the same system with the estimators' own start, step, rates and
+epochs; epochs are those that were run.
+"""
+
+
+def _tried(results, dataset):
+    """Whether anything was trained without a guard: the paper did so on MNIST."""
+    return bool(ablation.groups(results, dataset))
+
+
+def write(folders, page):
+    """Write the page and the plots it needs."""
+    results = Results(folders.results)
+    tolerance = TARGETS["tolerance"]["trade_off"]
+    lines = [INTRODUCTION, "## Claims of the paper", "", *claims.section(results)]
+    parts = (
+        (
+            "Trade-off between sparsity and reconstruction",
+            "Within: "
+            + "; ".join(
+                f"{t['psnr']} dB and {100 * t['sparsity']:.0f} points of sparsity on {name}"
+                for name, t in tolerance.items()
+            )
+            + ". Natural patches are compared relative to the PSNR of noise of sigma 1 on them, "
+            "which is not the same on other photographs. Where a point was run in several ways, "
+            "the one that is used in curves and claims is marked.",
+            trade_off,
+            results.datasets(),
+        ),
+        (
+            "Denoising",
+            "Noise is added to the scaled images. The paper's figures in brackets; within: "
+            f"{TARGETS['tolerance']['denoising']['psnr']} dB, both reconstructions.",
+            denoising,
+            results.datasets(),
+        ),
+        (
+            "Classification with few labels",
+            low_data.__doc__.partition("\n\n")[2].strip(),
+            low_data,
+            [name for name in results.datasets() if name != "natural"],
+        ),
+        (
+            "Ablation: no guard against collapse",
+            ablation.RULE,
+            ablation,
+            [name for name in results.datasets() if name != "natural" or _tried(results, name)],
+        ),
+        ("Atoms and encoder filters", "Most used first.", atoms, results.datasets()),
+    )
+    for title, text, module, datasets in parts:
+        lines += [f"## {title}", "", text, ""]
+        for dataset in datasets:
+            lines += module.section(results, folders, page, dataset)
+    write_whole(page, lambda temporary: temporary.write_text("\n".join(lines).rstrip() + "\n"))
