@@ -14,9 +14,8 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
         deviation near 1, from 0.001 (few zeros) to 0.02 (nine in ten). The same lasso in
         scikit-learn has ``alpha = lam * n_features / 2``.
 
-    beta : float, default=10.0
-        Weight of the variance hinge, for ``regularizer="variance"``, in a batch of `batch_size`
-        rows; in proportion for batches of another size.
+    beta : float, default={beta}
+        Weight of the variance hinge, for ``regularizer="variance"``, per `batch_size` rows.
 
     gamma : float, default={gamma}
         Weight of the distance between codes and the encoder's prediction while learning.
@@ -53,8 +52,8 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
     max_iter : int or "auto", default="auto"
         Epochs at most. "auto": as many as make 3000 steps, between {least} and 300.
 
-    batch_size : int, default=250
-        Rows of a batch.
+    batch_size : int, default={batch_size}
+        Rows of a batch, whose components' spread the hinge looks at.
 
     learning_rate : {{"cosine", "constant"}}, default="cosine"
         Whether both learning rates decay to zero over the epochs.
@@ -86,7 +85,7 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
 
     compile : bool, default=False
         Whether to fuse FISTA's iterations in `fit` with ``torch.compile``, for a linear decoder
-        with variance hinge: they take less time then, but the first batch about a minute.
+        with variance hinge. Takes up to a minute, and did not pay on the CPUs tried.
 
     early_stopping : bool, default=False
         Whether to set rows aside, judge epochs by their energy and keep the best one.
@@ -170,7 +169,9 @@ def _fill_doc(**defaults):
     transform_tol="1e-5",
     transform_stop="at this duality gap relative to the energy",
     least=14,
+    beta="10.0",
     gamma="5.0",
+    batch_size=250,
     rate="5e-3",
     encoder_rate="5e-4",
     bias_decay="0.0",
@@ -337,8 +338,7 @@ class VarianceDictionaryLearning(BaseVDL):
 
     def _make_decoder(self, X, generator):
         shape = (self.n_components, X.shape[1])
-        decoder = LinearDecoder(*shape, generator=generator, dtype=X.dtype)
-        return decoder
+        return LinearDecoder(*shape, generator=generator, dtype=X.dtype)
 
     def _initialise(self, learner, X, generator):
         if self.init == "random":
@@ -352,8 +352,10 @@ class VarianceDictionaryLearning(BaseVDL):
 @_fill_doc(
     transform_tol="1e-3",
     transform_stop="at this relative change of a code",
-    least=35,
+    least=24,
+    beta="5.0",
     gamma="100.0",
+    batch_size=125,
     rate="3e-3",
     encoder_rate="1e-3",
     bias_decay="1e-3",
@@ -404,7 +406,7 @@ class NonLinearVDL(BaseVDL):
         **BaseVDL._parameter_constraints,
         "hidden_layer_sizes": ["array-like"],
     }
-    _auto_epochs = (35, 300)
+    _auto_epochs = (24, 300)
 
     def __init__(
         self,
@@ -412,7 +414,7 @@ class NonLinearVDL(BaseVDL):
         *,
         hidden_layer_sizes=(1024,),
         lam=0.005,
-        beta=10.0,
+        beta=5.0,
         gamma=100.0,
         variance_threshold=0.5,
         regularizer="variance",
@@ -424,7 +426,7 @@ class NonLinearVDL(BaseVDL):
         transform_max_iter=2000,
         sparse_output=False,
         max_iter="auto",
-        batch_size=250,
+        batch_size=125,
         learning_rate="cosine",
         learning_rate_init=3e-3,
         encoder_learning_rate_init=1e-3,
