@@ -352,7 +352,7 @@ class VarianceDictionaryLearning(BaseVDL):
 @_fill_doc(
     transform_tol="1e-3",
     transform_stop="at this relative change of a code",
-    least=24,
+    least=22,
     beta="5.0",
     gamma="100.0",
     batch_size=125,
@@ -406,7 +406,7 @@ class NonLinearVDL(BaseVDL):
         **BaseVDL._parameter_constraints,
         "hidden_layer_sizes": ["array-like"],
     }
-    _auto_epochs = (24, 300)
+    _auto_epochs = (22, 300)
 
     def __init__(
         self,
