@@ -357,7 +357,7 @@ class VarianceDictionaryLearning(BaseVDL):
     gamma="100.0",
     batch_size=125,
     rate="3e-3",
-    encoder_rate="1.3e-3",
+    encoder_rate="1e-3",
     bias_decay="1e-3",
 )
 class NonLinearVDL(BaseVDL):
@@ -429,7 +429,7 @@ class NonLinearVDL(BaseVDL):
         batch_size=125,
         learning_rate="cosine",
         learning_rate_init=3e-3,
-        encoder_learning_rate_init=1.3e-3,
+        encoder_learning_rate_init=1e-3,
         halve_every=None,
         decoder_bias_decay=1e-3,
         encoder_bias_decay=0.0,
