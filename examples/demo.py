@@ -19,12 +19,15 @@ from sklearn.preprocessing import StandardScaler
 
 from skvdl import NonLinearVDL, VarianceDictionaryLearning
 from skvdl.metrics import n_dead_components, psnr, sparsity
+from skvdl.plotting import AtomsDisplay, ReconstructionDisplay
 
 OUTPUT = Path("demo_output")
 N_COMPONENTS = 64
+EPOCHS = 150
 LABELS_PER_CLASS = 5
 DRAWS = 20
 NOISE = 0.25  # of the range of the pixels
+INK = {"cmap": "gray_r"}
 
 
 def probe_accuracy(train, y_train, test, y_test):
@@ -40,38 +43,6 @@ def probe_accuracy(train, y_train, test, y_test):
     return np.mean(accuracies)
 
 
-def draw_grid(axes, images):
-    """Show small grey images, zero in the middle of the scale."""
-    for ax in axes.ravel():
-        ax.axis("off")
-    for ax, image in zip(axes.ravel(), images, strict=False):
-        limit = np.abs(image).max()
-        ax.imshow(image.reshape(8, 8), cmap="RdBu_r", vmin=-limit, vmax=limit)
-
-
-def draw_atoms(name, model, codes):
-    """Draw what each component adds to an image, most used first."""
-    order = np.argsort(-(codes > 0).mean(axis=0))
-    atoms = model.decoder_.atoms().cpu().numpy()[order]
-    figure, axes = plt.subplots(8, 8, figsize=(6, 6.4))
-    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.92, hspace=0.08, wspace=0.08)
-    draw_grid(axes, atoms)
-    figure.suptitle(f"{name}: what each component adds")
-    return figure
-
-
-def draw_denoising(rows):
-    """Draw images below each other, each row with its name and PSNR."""
-    figure, axes = plt.subplots(len(rows), 12, figsize=(12, 1.3 * len(rows)))
-    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.94, hspace=0.3, wspace=0.05)
-    for line, (name, images) in zip(axes, rows, strict=True):
-        for ax, image in zip(line, images, strict=False):
-            ax.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
-            ax.axis("off")
-        line[0].set_title(name, loc="left", fontsize=9)
-    return figure
-
-
 def main():
     start = perf_counter()
     X, y = load_digits(return_X_y=True)
@@ -85,19 +56,18 @@ def main():
         return (pixels - mean) / scale
 
     noisy = X_test + NOISE * np.random.default_rng(0).normal(size=X_test.shape).astype(np.float32)
+    shared = {"n_components": N_COMPONENTS, "max_iter": EPOCHS, "random_state": 0, "verbose": 1}
     models = {
-        "VDL (linear)": VarianceDictionaryLearning(N_COMPONENTS, random_state=0, verbose=1),
-        "VDL-NL (network)": NonLinearVDL(
-            N_COMPONENTS, hidden_layer_sizes=(256,), random_state=0, verbose=1
-        ),
+        "VDL (linear)": VarianceDictionaryLearning(**shared),
+        "VDL-NL (network)": NonLinearVDL(hidden_layer_sizes=(256,), **shared),
     }
     raw = probe_accuracy(normalise(X_train), y_train, normalise(X_test), y_test)
     table = [
         ("raw pixels", "-", "-", "-", f"{raw:.1%}", f"{psnr(X_test, noisy, data_range=1):.1f}")
     ]
-    rows = [("clean", X_test), (f"noisy, {table[0][-1]} dB", noisy)]
     OUTPUT.mkdir(exist_ok=True)
-    for name, model in models.items():
+    denoising, axes = plt.subplots(len(models), 1, figsize=(11, 6.8), layout="constrained")
+    for ax, (name, model) in zip(axes, models.items(), strict=True):
         model.fit(normalise(X_train))
         codes = model.transform(normalise(X_test))
         rebuilt = model.inverse_transform(codes) * scale + mean
@@ -106,7 +76,7 @@ def main():
         denoised = model.inverse_transform(model.transform(normalise(noisy))) * scale + mean
         model.set_params(transform_method="encoder", lam=model.lam / 4)
         accuracy = probe_accuracy(model.transform(normalise(X_train)), y_train, codes, y_test)
-        quality = psnr(X_test, denoised, data_range=1)
+        quality = f"{psnr(X_test, denoised, data_range=1):.1f}"
         table.append(
             (
                 name,
@@ -114,13 +84,17 @@ def main():
                 f"{sparsity(codes):.1%}",
                 f"{n_dead_components(codes)}",
                 f"{accuracy:.1%}",
-                f"{quality:.1f}",
+                quality,
             )
         )
-        rows.append((f"denoised by {name}, {quality:.1f} dB", denoised))
-        slug = type(model).__name__
-        draw_atoms(name, model, codes).savefig(OUTPUT / f"atoms_{slug}.png", dpi=120)
-    draw_denoising(rows).savefig(OUTPUT / "denoising.png", dpi=120)
+        atoms = AtomsDisplay.from_estimator(model, X=normalise(X_test))
+        atoms.ax_.set_title(f"{name}: {atoms.ax_.get_title(loc='left')}", loc="left")
+        atoms.figure_.savefig(OUTPUT / f"atoms_{type(model).__name__}.png", dpi=120)
+        ReconstructionDisplay.from_predictions(
+            X_test, denoised, noisy=noisy, n_images=12, data_range=1, ax=ax, im_kw=INK
+        )
+        ax.set_title(f"{name}: noisy {table[0][-1]} dB, denoised {quality} dB", loc="left")
+    denoising.savefig(OUTPUT / "denoising.png", dpi=120)
 
     header = ("digits, test set", "PSNR dB", "zeros", "dead", "probe accuracy", "denoised dB")
     widths = [max(len(row[i]) for row in [header, *table]) for i in range(len(header))]

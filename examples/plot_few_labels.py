@@ -1,0 +1,80 @@
+"""
+A linear probe with few labels
+==============================
+
+Images are plenty, labels are dear. Codes can be learnt from all images, labelled or not, and a
+linear classifier on the codes from the few labels there are.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import LearningCurveDisplay
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skvdl import VDL
+from skvdl.datasets import load_digits
+
+# %%
+# Codes from all images
+# ---------------------
+# :func:`~skvdl.datasets.load_digits` gives scikit-learn's digits in three parts, scaled. The model
+# sees the images for training, no labels.
+
+digits = load_digits()
+vdl = VDL(64, max_iter=60, random_state=0).fit(digits.X_train)
+
+# %%
+# A classifier from few labels
+# ----------------------------
+# In a pipeline, ``fit`` would fit the codes anew, to the labelled images alone.
+# :class:`~sklearn.frozen.FrozenEstimator` keeps them as they are.
+
+raw = make_pipeline(StandardScaler(), LogisticRegression(max_iter=600))
+probe = make_pipeline(FrozenEstimator(vdl), StandardScaler(), LogisticRegression(max_iter=600))
+
+# %%
+# How many labels it takes
+# ------------------------
+# scikit-learn's learning curve, here of draws of the labelled images: the first so many of a
+# random order of the training images, ten times. All are judged by the same test images, which
+# no model has seen.
+
+X = np.concatenate([digits.X_train, digits.X_test])
+y = np.concatenate([digits.y_train, digits.y_test])
+n_train = len(digits.X_train)
+rng = np.random.default_rng(0)
+draws = [(rng.permutation(n_train), np.arange(n_train, len(X))) for _ in range(10)]
+n_labels = [30, 50, 100, 200, 400]
+
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+accuracies = {}
+for name, classifier, colour in [("codes", probe, "#0072B2"), ("raw pixels", raw, "#D55E00")]:
+    curve = LearningCurveDisplay.from_estimator(
+        classifier,
+        X,
+        y,
+        cv=draws,
+        train_sizes=n_labels,
+        score_type="test",
+        ax=ax,
+        line_kw={"color": colour, "marker": "o"},
+        fill_between_kw={"color": colour, "alpha": 0.15, "linewidth": 0},
+    )
+    accuracies[name] = curve.test_scores.mean(axis=1)
+ax.legend(ax.lines, accuracies, frameon=False, loc="lower right")
+ax.set(xscale="log", xlabel="labelled images", ylabel="accuracy on the test images")
+ax.set_xticks(n_labels, n_labels)
+ax.minorticks_off()
+ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+ax.grid(color="0.9")
+ax.spines[["top", "right"]].set_visible(False)
+plt.show()
+
+# %%
+# The fewer the labels, the more the codes help.
+
+for n, *scores in zip(n_labels, accuracies["codes"], accuracies["raw pixels"], strict=True):
+    print("{:4} labels: codes {:.1%}, raw pixels {:.1%}".format(n, *scores))

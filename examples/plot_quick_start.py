@@ -1,0 +1,83 @@
+"""
+Quick start
+===========
+
+Learn a dictionary from scikit-learn's digits, look at its atoms, at the sparse codes and at what
+they rebuild. Nothing here needs more than ``fit``, ``transform`` and ``inverse_transform``.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+
+from skvdl import VDL
+from skvdl.metrics import sparsity
+from skvdl.plotting import AtomsDisplay, ReconstructionDisplay, TrainingCurveDisplay
+from skvdl.preprocessing import GlobalScaler
+
+# %%
+# Fit
+# ---
+# The defaults suit data with a standard deviation near 1. Pixels share a unit, so one scale for
+# all of them is enough: :class:`~skvdl.preprocessing.GlobalScaler`, here told to leave empty paper
+# at 0. `lam` says how sparse the codes shall be.
+
+X_train, X_test = train_test_split(load_digits().data, random_state=0)
+scaler = GlobalScaler(mean=0)
+vdl = VDL(n_components=64, lam=0.02, max_iter=80, random_state=0)
+model = make_pipeline(scaler, vdl).fit(X_train)
+
+# %%
+# Codes
+# -----
+# A code has 64 numbers, none of them negative, most of them zero.
+
+codes = model.transform(X_test)
+active = (codes > 0).sum(axis=1).mean()
+explained = vdl.score(scaler.transform(X_test))
+print(f"codes of new digits: {sparsity(codes):.0%} zeros, {active:.0f} of 64 atoms a digit")
+print(f"they explain {explained:.0%} of the variance")
+
+# %%
+# Back to pixels
+# --------------
+# ``inverse_transform`` rebuilds the digits, here ones that the model has never seen.
+
+ReconstructionDisplay.from_estimator(model, X_test, n_images=10, im_kw={"cmap": "gray_r"})
+plt.show()
+
+# %%
+# Atoms
+# -----
+# Each atom is a small image: what its component adds where it is active. Red adds ink, blue takes
+# it away.
+
+AtomsDisplay.from_estimator(vdl, X=scaler.transform(X_test))
+plt.show()
+
+# %%
+# How a digit is made of them: the reconstruction is a sum of atoms, each times its number in the
+# code. These are the largest parts of one digit, and the sum of all of them.
+
+digit = 3
+parts = codes[digit, :, None] * vdl.components_
+figure, axes = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained")
+for ax, image, title in [
+    (axes[0], scaler.transform(X_test)[digit], "digit"),
+    (axes[2], parts.sum(axis=0), "sum of all its parts"),
+]:
+    AtomsDisplay(image[None]).plot(ax)
+    ax.set_title(title, loc="left", fontsize="medium")
+AtomsDisplay(parts).plot(axes[1], n_atoms=9, scale="shared")
+axes[1].set_title("its largest parts", loc="left", fontsize="medium")
+plt.show()
+
+# %%
+# How training went
+# -----------------
+# The energy falls, the share of zeros settles, and no component is dead. A component is dead when
+# no row of an epoch used it.
+
+TrainingCurveDisplay.from_estimator(vdl)
+plt.show()

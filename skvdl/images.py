@@ -1,0 +1,517 @@
+"""Whole images: noise removed and gaps filled by coding their patches."""
+
+import os
+from numbers import Integral, Real
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
+from tqdm.auto import tqdm
+
+from ._patches import (
+    PatchAverage,
+    PatchGrid,
+    channel_means,
+    masked_lasso,
+    matching_pursuit,
+    shrink_by_group,
+    similar_patches,
+)
+from .estimators import VarianceDictionaryLearning
+
+__all__ = ["ImageDenoiser", "estimate_noise"]
+
+_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".npy", ".png", ".tif", ".tiff")
+# Where codes stop: at the expected energy of the noise and this many deviations more.
+_NOISE_DEVIATIONS = 0.4
+# What a picture without noise is divided by before learning, as a share of its deviation.
+_LEAST_SCALE = 0.1
+# Patches of a group in the first refinement and in later ones, and how far apart they may be.
+_GROUP_SIZES = (32, 48)
+_REACH = 10
+# Strength of the lasso that fills gaps, as a share of the deviation of what is seen.
+_GAP_THRESHOLD = 0.02
+# What is worked on at a time, to bound memory: elements of the largest tensor, 64 MB each.
+_ELEMENTS = 2**24
+
+
+def estimate_noise(image):
+    """Standard deviation of white noise in an image, from its finest differences.
+
+    The differences of fourth order along both axes hardly see the picture, and their median
+    even less. Dense texture is taken for noise in part, so give the deviation where it is known.
+
+    Parameters
+    ----------
+    image : array-like of shape (height, width) or (height, width, channels)
+        Image, at least 5 pixels high and wide.
+
+    Returns
+    -------
+    float
+        The deviation, in the units of the image.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skvdl.images import estimate_noise
+    >>> ramp = np.linspace(0, 255, 200)
+    >>> noisy = ramp + ramp[:, None] + np.random.default_rng(0).normal(0, 10, (200, 200))
+    >>> 9.8 < estimate_noise(noisy) < 10.2
+    True
+    """
+    image = np.asarray(image, dtype=np.float64)
+    if image.ndim not in (2, 3) or min(image.shape[:2]) < 5:
+        raise ValueError(
+            f"The noise of an image of shape {image.shape} cannot be estimated: it takes at least "
+            "5 pixels in height and width. Set sigma."
+        )
+    fine = np.diff(np.diff(image, n=4, axis=0), n=4, axis=1)
+    # 70 is the sum of the squares of 1 4 6 4 1, and 0.6745 the median of |normal|
+    return float(np.median(np.abs(fine))) / (70 * 0.6745)
+
+
+class ImageDenoiser(TransformerMixin, BaseEstimator):
+    """Denoise images, or fill gaps in them, by sparse codes of their patches.
+
+    `fit` learns a dictionary of patches, from clean pictures or from the noisy image itself.
+    `transform` approximates each patch, less its mean, by as few atoms as its noise allows and
+    averages where patches overlap. That first estimate tells which patches look alike, and what
+    a group of them has in common; refinements then take every noisy patch to its best linear
+    estimate given the mean and the covariance of its group.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        What learns from patches, scaled to noise with a standard deviation of 1: a transformer
+        with `components_`, whose atoms are used, or with `inverse_transform`, whose
+        reconstructions then have to be free of noise. None gives a
+        :class:`~skvdl.VarianceDictionaryLearning` of 256 atoms.
+
+    patch_size : int, default=8
+        Height and width of a patch.
+
+    stride : int, default=1
+        Distance between neighbouring patches, at most `patch_size`. Less takes longer and is
+        better.
+
+    sigma : float, default=None
+        Standard deviation of the noise in the units of the images. None estimates it from each
+        image by :func:`estimate_noise`.
+
+    n_refinements : int, default=2
+        Refinements by groups of similar patches. Without any, the result is that of the
+        dictionary alone.
+
+    max_patches : int, default=5000
+        Patches to learn from, drawn at random among those with more than noise in them.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw of patches, and of the default estimator.
+
+    verbose : int, default=0
+        Whether to show a progress bar in `transform` and `inpaint`.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        What has learnt from the patches.
+
+    n_channels_ : int
+        Channels of the images: 1 for grey ones.
+
+    See Also
+    --------
+    VarianceDictionaryLearning : The default for `estimator`.
+
+    References
+    ----------
+    M. Elad and M. Aharon, "Image denoising via sparse and redundant representations over learned
+    dictionaries", IEEE Transactions on Image Processing 15 (2006).
+
+    M. Lebrun, A. Buades and J.-M. Morel, "A nonlocal Bayesian image denoising algorithm", SIAM
+    Journal on Imaging Sciences 6 (2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skvdl.images import ImageDenoiser
+    >>> x = np.arange(48)
+    >>> clean = np.where((x // 12 + x[:, None] // 12) % 2, 200.0, 50.0)
+    >>> noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    >>> denoised = ImageDenoiser(random_state=0).fit_transform(noisy)
+    >>> denoised.shape, bool(np.std(denoised - clean) < 0.4 * np.std(noisy - clean))
+    ((48, 48), True)
+    """
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit"]), None],
+        "patch_size": [Interval(Integral, 2, None, closed="left")],
+        "stride": [Interval(Integral, 1, None, closed="left")],
+        "sigma": [Interval(Real, 0, None, closed="left"), None],
+        "n_refinements": [Interval(Integral, 0, None, closed="left")],
+        "max_patches": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        patch_size=8,
+        stride=1,
+        sigma=None,
+        n_refinements=2,
+        max_patches=5000,
+        random_state=None,
+        verbose=0,
+    ):
+        self.estimator = estimator
+        self.patch_size = patch_size
+        self.stride = stride
+        self.sigma = sigma
+        self.n_refinements = n_refinements
+        self.max_patches = max_patches
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None):
+        """Learn what patches look like.
+
+        Parameters
+        ----------
+        X : array-like, list of array-like, or path
+            One image, of shape (height, width) for grey or (height, width, 3) for RGB; a stack
+            of them, or a list of images of any size; or the path of an image file or of a folder
+            with image files. Images may be clean or noisy.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted denoiser.
+        """
+        if self.stride > self.patch_size:
+            raise ValueError(
+                f"stride={self.stride} leaves pixels between patches of patch_size="
+                f"{self.patch_size}; it can be {self.patch_size} at most."
+            )
+        images, _ = _images_of(X)
+        random = check_random_state(self.random_state)
+        patches, n_channels = self._draw_patches(images, random)
+        if self.estimator is None:
+            estimator = _default_estimator(patches.shape[1], random)
+        else:
+            estimator = clone(self.estimator)
+        self.estimator_ = estimator.fit(patches)
+        self.n_channels_ = n_channels
+        return self
+
+    def transform(self, X):
+        """Remove noise.
+
+        Parameters
+        ----------
+        X : array-like, list of array-like, or path
+            One image or several, as in `fit`.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+            The denoised image, in the shape and type and within the range of the noisy one; for
+            several a stack or a list of them.
+        """
+        check_is_fitted(self)
+        images, join = _images_of(X)
+        return join([self._denoise(self._check(_load(image))) for image in images])
+
+    def inpaint(self, image, mask=None):
+        """Fill gaps, by coding what is seen of each patch.
+
+        Parameters
+        ----------
+        image : array-like of shape (height, width) or (height, width, 3)
+            Image; NaN marks missing pixels.
+        mask : array-like of shape (height, width) or (height, width, 3), default=None
+            True for more pixels that are missing.
+
+        Returns
+        -------
+        ndarray
+            The image with its gaps filled; what was seen is as it was.
+        """
+        check_is_fitted(self)
+        image = np.asarray(image)
+        missing = np.isnan(image) if image.dtype.kind == "f" else np.zeros(image.shape, dtype=bool)
+        if mask is not None:
+            missing = missing | _mask_for(image, mask)
+        if missing.all():
+            raise ValueError("No pixel of the image is seen: there is nothing to fill gaps from.")
+        self._check(np.where(missing, image.dtype.type(0), image))
+        if not missing.any():
+            return image.copy()
+        seen = image[~missing].astype(np.float64)
+        scale = max(seen.std() * _GAP_THRESHOLD, self.sigma or 0.0) or 1.0
+        pixels = np.where(missing, 0.0, (image - seen.mean()) / scale)
+        filled = self._fill(_to_tensor(pixels), _to_tensor(~missing))
+        filled = _like(image, filled * scale + seen.mean(), seen.min(), seen.max())
+        return np.where(missing, filled, image)
+
+    def _check(self, image):
+        """Refuse what is not an image these patches can be cut from."""
+        _check_image(image, self.patch_size)
+        n_channels = image.shape[2] if image.ndim == 3 else 1
+        if n_channels != self.n_channels_:
+            raise ValueError(
+                f"The image has {n_channels} channel(s), those in fit had {self.n_channels_}."
+            )
+        return image
+
+    def _sigma_of(self, image):
+        return estimate_noise(image) if self.sigma is None else self.sigma
+
+    def _draw_patches(self, images, random):
+        """Patches to learn from, less their means and scaled, and the number of channels."""
+        drawn, n_channels = [], set()
+        # some will have nothing but noise in them
+        quota = -(-4 * self.max_patches // len(images))
+        for image in map(_load, images):
+            _check_image(image, self.patch_size)
+            scale = max(self._sigma_of(image), _LEAST_SCALE * float(np.std(image))) or 1.0
+            tensor = _to_tensor((image - np.mean(image)) / scale)
+            grid = PatchGrid(tensor.shape, self.patch_size, 1)
+            rows, columns = (
+                torch.from_numpy(random.randint(n, size=max(2, quota)))
+                for n in (len(grid.rows), len(grid.columns))
+            )
+            patches = tensor.flatten()[grid.pixels(grid.place(rows, columns))]
+            drawn.append(patches - channel_means(patches, grid.channels))
+            n_channels.add(grid.channels)
+        if len(n_channels) > 1:
+            raise ValueError("Some images are grey and some RGB; fit takes one kind at a time.")
+        (n_channels,) = n_channels
+        drawn = torch.cat(drawn)
+        energy = drawn.square().sum(dim=1)
+        lively = drawn[energy > _noise_energy(drawn.shape[1], n_channels)]
+        drawn = lively if len(lively) >= 2 else drawn
+        order = random.permutation(len(drawn))[: self.max_patches]
+        return drawn[torch.from_numpy(order)].numpy(), n_channels
+
+    def _atoms(self):
+        """Atoms of unit norm, or None where the estimator has none."""
+        atoms = getattr(self.estimator_, "components_", None)
+        if atoms is None:
+            return None
+        atoms = torch.as_tensor(np.asarray(atoms), dtype=torch.float32, device="cpu")
+        norms = torch.linalg.vector_norm(atoms, dim=1, keepdim=True)
+        used = norms[:, 0] > 0
+        return atoms[used] / norms[used]
+
+    def _progress(self, n_bands, what):
+        return tqdm(total=n_bands, desc=what, unit="band", disable=not self.verbose)
+
+    def _denoise(self, image):
+        sigma = self._sigma_of(image)
+        if not sigma:
+            return image.copy()
+        mean = float(np.mean(image))
+        noisy = _to_tensor((image - mean) / sigma)
+        fine = PatchGrid(noisy.shape, self.patch_size, self.stride)
+        # groups overlap so much that half a patch between them loses nothing
+        coarse = PatchGrid(noisy.shape, self.patch_size, max(self.stride, self.patch_size // 2))
+        atoms = self._atoms()
+        n_features = len(fine.offsets)
+        fine_bands = fine.bands(2 * _ELEMENTS // n_features**2)
+        coarse_bands = coarse.bands(_ELEMENTS // (2 * _REACH + 1) ** 2)
+        n_bands = len(fine_bands) + self.n_refinements * len(coarse_bands)
+        with torch.inference_mode(), self._progress(n_bands, "denoise") as bar:
+            average = PatchAverage(noisy)
+            for rows in fine_bands:
+                pixels = fine.pixels(fine.anchors(rows))
+                patches = noisy.flatten()[pixels]
+                means = channel_means(patches, fine.channels)
+                approximations = self._approximate(patches - means, atoms) + means
+                average.add(pixels, approximations, torch.ones_like(means[:, :1]))
+                bar.update()
+            for i in range(self.n_refinements):
+                pilot, average = average.image(), PatchAverage(noisy)
+                n_similar = _GROUP_SIZES[min(i, 1)]
+                for rows in coarse_bands:
+                    _refine(noisy, pilot, coarse, rows, n_similar, average)
+                    bar.update()
+        denoised = average.image().reshape(image.shape).numpy().astype(np.float64)
+        return _like(image, denoised * sigma + mean, image.min(), image.max())
+
+    def _approximate(self, patches, atoms):
+        """Patches without their noise, which has a variance of 1."""
+        if atoms is None:
+            codes = self.estimator_.transform(patches.numpy())
+            return torch.as_tensor(np.asarray(self.estimator_.inverse_transform(codes)))
+        n_features = patches.shape[1]
+        max_error = _noise_energy(n_features, self.n_channels_)
+        options = {"max_error": max_error, "max_atoms": max(1, n_features // 2)}
+        return matching_pursuit(patches, atoms, **options)[0]
+
+    def _fill(self, image, seen):
+        """Fill gaps from their borders inwards, as far as patches reach each time."""
+        atoms = self._atoms()
+        if atoms is None:
+            raise ValueError(
+                f"inpaint needs atoms, and {type(self.estimator_).__name__} has no components_; "
+                "use VarianceDictionaryLearning."
+            )
+        grid = PatchGrid(image.shape, self.patch_size, self.stride)
+        constant = torch.eye(grid.channels, device="cpu").repeat(1, self.patch_size**2)
+        # the mean of what is seen is not that of the whole patch
+        atoms = torch.cat([atoms, constant / self.patch_size])
+        bands = grid.bands(_ELEMENTS // (4 * len(atoms)))
+        with torch.inference_mode():
+            while not seen.all():
+                average = PatchAverage(image)
+                with self._progress(len(bands), "inpaint") as bar:
+                    for rows in bands:
+                        _code_gaps(image, seen, grid, rows, atoms, average)
+                        bar.update()
+                reached = ~seen & (average.weight > 0).reshape(seen.shape)
+                image = torch.where(reached, average.image(), image)
+                seen = seen | reached
+        return image.numpy().astype(np.float64)
+
+
+def _default_estimator(n_features, random):
+    """Dictionary learning at the level of the noise: what is below 3.5 deviations is not coded."""
+    return VarianceDictionaryLearning(
+        256,
+        lam=2 * 3.5 / n_features,
+        regularizer="unit_norm",
+        encoder=None,
+        positive_code=False,
+        max_iter=5,
+        learning_rate_init=0.02,
+        inference_max_iter=30,
+        inference_tol=1e-2,
+        random_state=random.randint(2**31 - 1),
+    )
+
+
+def _noise_energy(n_features, n_channels):
+    """Squared norm that a patch of noise alone, less its means, hardly exceeds."""
+    freedom = n_features - n_channels
+    return freedom + _NOISE_DEVIATIONS * (2 * freedom) ** 0.5
+
+
+def _refine(noisy, pilot, grid, rows, n_similar, average):
+    """Add the estimates of all patches of all groups around some rows of a grid."""
+    groups = similar_patches(pilot, grid, rows, reach=_REACH, n_similar=n_similar)
+    at_once = max(1, _ELEMENTS // (16 * groups.shape[1] * len(grid.offsets)))
+    for anchors in groups.split(at_once):
+        pixels = grid.pixels(anchors)
+        estimates, weights = shrink_by_group(noisy.flatten()[pixels], pilot.flatten()[pixels])
+        average.add(pixels, estimates, weights[:, None, None])
+
+
+def _code_gaps(image, seen, grid, rows, atoms, average):
+    """Add the reconstructions of patches that are seen in part, in some rows of a grid."""
+    pixels = grid.pixels(grid.anchors(rows))
+    known = seen.flatten()[pixels]
+    partial = known.any(dim=1) & ~known.all(dim=1)
+    pixels, known = pixels[partial], known[partial].to(image.dtype)
+    if not len(pixels):
+        return
+    patches = image.flatten()[pixels]
+    means = channel_means(patches, grid.channels, known)
+    codes = masked_lasso(patches - means, known, atoms, lam=2 / patches.shape[1])
+    average.add(pixels, codes @ atoms + means, known.mean(dim=1, keepdim=True))
+
+
+def _to_tensor(image):
+    """Pixels as a tensor with channels, in single precision unless they are truth values."""
+    image = np.ascontiguousarray(image.reshape(*image.shape[:2], -1))
+    return torch.from_numpy(image if image.dtype == bool else image.astype(np.float32))
+
+
+def _like(image, pixels, low, high):
+    """Pixels within a range, in the type of an image."""
+    pixels = np.clip(pixels, low, high)
+    return (pixels if image.dtype.kind == "f" else np.rint(pixels)).astype(image.dtype)
+
+
+def _images_of(X):
+    """Images, or paths of such, and what makes of a list of results what `X` is."""
+    if isinstance(X, str | os.PathLike):
+        path = Path(X)
+        return (_files_in(path), list) if path.is_dir() else ([path], _first)
+    if isinstance(X, list | tuple) and X and all(np.ndim(image) >= 2 for image in X):
+        return X, list
+    X = np.asarray(X)
+    if X.ndim == 4 or (X.ndim == 3 and X.shape[2] > 4):
+        if not len(X):
+            raise ValueError("The stack holds no image.")
+        return X, np.stack
+    return [X], _first
+
+
+def _first(results):
+    return results[0]
+
+
+def _files_in(folder):
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    if not files:
+        raise ValueError(f"The folder {folder} holds no image ({', '.join(_SUFFIXES)}).")
+    return files
+
+
+def _load(image):
+    """Pixels of an image, read from a file where it is the path of one."""
+    if not isinstance(image, Path):
+        return np.asarray(image)
+    if not image.is_file():
+        raise FileNotFoundError(f"There is no image file or folder {image}.")
+    if image.suffix.lower() == ".npy":
+        return np.load(image)
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("Reading image files takes Pillow: pip install pillow.") from error
+    with Image.open(image) as picture:
+        plain = {"1": "L", "LA": "L", "P": "RGB", "RGBA": "RGB", "CMYK": "RGB"}
+        return np.asarray(picture.convert(plain.get(picture.mode, picture.mode)))
+
+
+def _check_image(image, patch_size):
+    """Refuse what is not one grey or RGB image, or too small, or has gaps."""
+    if image.dtype.kind not in "iuf":
+        raise ValueError(f"An image has numbers as pixels, not {image.dtype}.")
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
+        raise ValueError(
+            f"An image is of shape (height, width) or (height, width, 3), not {image.shape}. "
+            "Leave out an alpha channel: image[..., :3]."
+        )
+    if min(image.shape[:2]) < patch_size:
+        raise ValueError(
+            f"An image of {image.shape[0]} x {image.shape[1]} pixels has no patch of patch_size="
+            f"{patch_size}; use a larger image or smaller patches."
+        )
+    if image.dtype.kind == "f" and not np.isfinite(image).all():
+        raise ValueError(
+            "The image contains NaN or infinity. NaN stands for missing pixels, which inpaint "
+            "fills: inpaint(image)."
+        )
+
+
+def _mask_for(image, mask):
+    """Mask of the shape of an image, True where it is missing."""
+    mask = np.asarray(mask, dtype=bool)
+    if mask.shape not in (image.shape, image.shape[:2]):
+        raise ValueError(f"The mask is of shape {mask.shape}, the image of shape {image.shape}.")
+    if mask.ndim < image.ndim:
+        mask = np.repeat(mask[:, :, None], image.shape[2], axis=2)
+    return mask

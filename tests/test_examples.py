@@ -1,0 +1,181 @@
+"""The examples run, draw, and what they say is true; the API page leaves out no public name."""
+
+import importlib.util
+import pkgutil
+import runpy
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import skvdl
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted(ROOT.joinpath("examples").glob("plot_*.py"))
+
+
+def check_quick_start(v):
+    codes, vdl = v["codes"], v["vdl"]
+    assert (codes >= 0).all()
+    assert (codes == 0).mean() > 0.7
+    assert v["active"] == pytest.approx((codes != 0).sum() / len(codes))
+    assert v["explained"] > 0.7
+    np.testing.assert_allclose(
+        v["parts"].sum(axis=0), vdl.inverse_transform(codes)[v["digit"]], atol=1e-5
+    )
+    assert vdl.loss_curve_[-1] < vdl.loss_curve_[0] / 2
+    zeros = vdl.history_["sparsity"]
+    assert abs(zeros[-1] - zeros[-20]) < 0.02
+    assert vdl.n_dead_components_ == 0
+
+
+def check_denoise(v):
+    mse = {
+        name: np.square(image - v["clean"].astype(float)).mean()
+        for name, image in v["results"].items()
+    }
+    # in dB: 10 log10 of these ratios
+    assert mse["noisy"] / mse["denoised"] > 10**0.6
+    assert mse["smoothed"] / mse["denoised"] > 10**0.15
+    assert v["denoised"].shape == v["noisy"].shape
+    assert v["denoised"].dtype == v["noisy"].dtype
+    assert v["quality"](v["noisy"]) == pytest.approx(10 * np.log10(255**2 / mse["noisy"]))
+    # smoothing had its chance: its best width is not at the end of the list
+    ends = [
+        v["gaussian_filter"](v["noisy"], (w, w, 0)) for w in v["widths"][:: len(v["widths"]) - 1]
+    ]
+    assert all(np.square(end - v["clean"].astype(float)).mean() > mse["smoothed"] for end in ends)
+
+
+def check_inpaint(v):
+    for name, mask in v["masks"].items():
+        np.testing.assert_array_equal(v["filled"][name][~mask], v["roof"][~mask])
+        errors = [
+            np.square(image[mask] - v["roof"][mask].astype(float)).mean()
+            for image in (v["filled"][name], v["nearest"](v["roof"], mask))
+        ]
+        assert v["gains"][name] == pytest.approx(10 * np.log10(errors[1] / errors[0]))
+        assert v["gains"][name] > 2
+    assert v["masks"]["lost"].mean() == pytest.approx(0.5, abs=0.02)
+
+
+def check_atoms(v):
+    # equally sparse, so that the comparison is one
+    assert abs(v["zeros"]["dictionary"] - v["zeros"]["network"]) < 0.05
+    assert v["linear"].lam < v["network"].lam
+    np.testing.assert_allclose(v["alike"]["dictionary"], 1, atol=1e-3)
+    assert v["alike"]["network"].mean() < 0.99
+
+
+def check_few_labels(v):
+    gain = v["accuracies"]["codes"] - v["accuracies"]["raw pixels"]
+    assert (gain > 0).all()
+    assert all(fewer > more for fewer, more in pairwise(gain))
+    # the classifier left the codes alone
+    assert v["probe"][0].estimator is v["vdl"]
+
+
+def check_grid_search(v):
+    results = v["search"].cv_results_
+    best = None
+    for i, zeros in enumerate(results["mean_test_sparsity"]):
+        quality = results["mean_test_psnr"][i]
+        if zeros > 0.7 and (best is None or quality > results["mean_test_psnr"][best]):
+            best = i
+    assert v["search"].best_index_ == best
+    assert (v["codes"] == 0).mean() > 0.65
+    # neither end of the range: lam was chosen by the rule, not by the grid
+    assert min(results["param_lam"]) < v["search"].best_params_["lam"] < max(results["param_lam"])
+
+
+def check_streaming(v):
+    assert v["vdl"].n_steps_ == v["moments"][-1] == 640
+    assert len(v["explained"]) == len(v["moments"])
+    assert v["explained"][-1] > v["explained"][0] + 0.1
+    pieces = v["stream"](0, 232, seed=5)
+    assert not np.array_equal(next(pieces), next(pieces))
+    np.testing.assert_allclose(v["held_out"].mean(axis=1), 0, atol=1e-4)
+
+
+def check_collapse(v):
+    l1 = {name: model.history_["l1"] for name, model in v["models"].items()}
+    zeros = {name: model.history_["sparsity"] for name, model in v["models"].items()}
+    assert l1["none"][-1] < 0.4 * l1["none"][0]
+    assert l1["none"][-1] < 0.9 * l1["none"][len(l1["none"]) // 2]
+    assert zeros["none"][-1] < zeros["none"][0] - 0.2
+    for name in set(l1) - {"none"}:
+        assert l1[name][-1] > 1.5 * l1["none"][-1]
+        assert l1[name][-1] > 0.9 * l1[name][len(l1[name]) // 2]
+        assert zeros[name][-1] > zeros["none"][-1] + 0.15
+        assert v["norms"][name] < v["norms"]["none"] / 2
+
+
+CHECKS = {name[6:]: check for name, check in dict(globals()).items() if name[:6] == "check_"}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem.removeprefix("plot_"))
+def test_example_draws_and_tells_the_truth(path, tmp_path, monkeypatch, recwarn):
+    monkeypatch.chdir(tmp_path)
+    n_drawn = []
+
+    def show():
+        for number in plt.get_fignums():
+            figure = plt.figure(number)
+            figure.canvas.draw()
+            n_drawn.append(any(ax.images or ax.lines for ax in figure.axes))
+        plt.close("all")
+
+    monkeypatch.setattr(plt, "show", show)
+    variables = runpy.run_path(str(path))
+    assert n_drawn
+    assert all(n_drawn)
+    assert not plt.get_fignums()  # every figure was shown
+    assert [str(w.message) for w in recwarn] == []
+    assert not list(tmp_path.iterdir())
+    CHECKS[path.stem.removeprefix("plot_")](variables)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_demo_prints_a_table_and_writes_pictures(tmp_path, monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+    demo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo)
+    demo.EPOCHS = 3  # will do to see that it works
+    monkeypatch.chdir(tmp_path)
+    demo.main()
+    plt.close("all")
+    lines = capsys.readouterr().out.splitlines()
+    header = next(i for i, line in enumerate(lines) if "probe accuracy" in line)
+    rows = [line.split() for line in lines[header + 1 : header + 4]]
+    assert [row[0] for row in rows] == ["raw", "VDL", "VDL-NL"]
+    assert all(float(row[-1]) > 0 for row in rows)
+    names = {"atoms_NonLinearVDL.png", "atoms_VarianceDictionaryLearning.png", "denoising.png"}
+    assert {path.name for path in tmp_path.joinpath("demo_output").iterdir()} == names
+
+
+def test_gallery_lists_every_example():
+    order = runpy.run_path(str(ROOT / "docs" / "gallery_order.py"))["_ORDER"]
+    assert sorted(order) == [path.name for path in EXAMPLES]
+
+
+def test_api_page_lists_every_public_name():
+    listed, module = set(), None
+    for line in ROOT.joinpath("docs", "api.rst").read_text().splitlines():
+        if line.startswith(".. currentmodule::"):
+            module = line.split()[-1]
+        elif line.startswith("   ") and not line.strip().startswith(":"):
+            listed.add(f"{module}.{line.strip()}")
+    modules = [m.name for m in pkgutil.iter_modules(skvdl.__path__, "skvdl.")]
+    public = {
+        f"{name}.{member}"
+        for name in modules
+        if not name.startswith("skvdl._") and name != "skvdl.estimators"
+        for member in importlib.import_module(name).__all__
+    }
+    estimators = {"skvdl.VarianceDictionaryLearning", "skvdl.NonLinearVDL"}
+    assert listed == public | estimators
