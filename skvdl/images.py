@@ -260,7 +260,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         seen = image[~missing].astype(np.float64)
         scale = max(seen.std() * _GAP_THRESHOLD, self.sigma or 0.0) or 1.0
         pixels = np.where(missing, 0.0, (image - seen.mean()) / scale)
-        filled = self._fill(_to_tensor(pixels), _to_tensor(~missing))
+        filled = self._fill(_to_tensor(pixels), _to_tensor(~missing)).reshape(image.shape)
         filled = _like(image, filled * scale + seen.mean(), seen.min(), seen.max())
         return np.where(missing, filled, image)
 

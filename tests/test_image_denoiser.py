@@ -1,0 +1,204 @@
+"""Whole images: what goes in comes out without noise, in shape, type and range as it was."""
+
+import pickle
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+
+import skvdl.images
+from skvdl import NonLinearVDL
+from skvdl.images import ImageDenoiser, estimate_noise
+
+
+def checkers(height=40, width=36, channels=None):
+    """Squares of two grey values, or colours."""
+    rows, columns = np.arange(height)[:, None], np.arange(width)
+    image = np.where((rows // 9 + columns // 9) % 2, 200.0, 50.0)
+    return image if channels is None else image[:, :, None] * np.linspace(0.5, 1, channels)
+
+
+def noisy_version(clean, sigma=20.0, seed=0):
+    return clean + np.random.default_rng(seed).normal(0, sigma, clean.shape)
+
+
+def error(a, b):
+    return np.sqrt(np.mean((np.asarray(a, float) - b) ** 2))
+
+
+def small_denoiser(**parameters):
+    parameters = {"patch_size": 6, "stride": 2, "random_state": 0, "max_patches": 500} | parameters
+    return ImageDenoiser(**parameters)
+
+
+@pytest.mark.parametrize("channels", [None, 1, 3])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, np.int16])
+def test_noise_goes_and_shape_type_and_range_stay(channels, dtype):
+    clean = checkers(channels=channels)
+    noisy = noisy_version(clean).clip(0, 255).astype(dtype)
+    before = noisy.copy()
+    denoised = small_denoiser().fit(noisy).transform(noisy)
+    assert denoised.shape == noisy.shape
+    assert denoised.dtype == dtype
+    assert noisy.min() <= denoised.min()
+    assert denoised.max() <= noisy.max()
+    assert error(denoised, clean) < 0.5 * error(noisy, clean)
+    np.testing.assert_array_equal(noisy, before)
+
+
+@pytest.mark.parametrize("factor", [1 / 255, 1e3])
+def test_units_do_not_matter(factor):
+    noisy = noisy_version(checkers())
+    plain = small_denoiser().fit_transform(noisy)
+    scaled = small_denoiser().fit_transform(noisy * factor)
+    np.testing.assert_allclose(scaled / factor, plain, atol=2.0)
+
+
+@pytest.mark.parametrize("sigma", [5.0, 30.0])
+def test_noise_is_estimated(sigma):
+    waves = 100 * np.sin(np.arange(150) / 9) + 100 * np.cos(np.arange(150)[:, None] / 7)
+    assert estimate_noise(noisy_version(waves, sigma)) == pytest.approx(sigma, rel=0.05)
+    assert estimate_noise(np.full((20, 20), 7.0)) == 0
+
+
+def test_an_image_without_noise_stays_as_it_is():
+    flat = np.full((20, 20), 7, dtype=np.uint8)
+    denoiser = small_denoiser().fit(noisy_version(checkers()))
+    np.testing.assert_array_equal(denoiser.transform(flat), flat)
+    clean = checkers()
+    np.testing.assert_array_equal(denoiser.set_params(sigma=0.0).transform(clean), clean)
+
+
+@pytest.mark.parametrize("stride", [1, 3, 5, 6])
+@pytest.mark.parametrize("n_refinements", [0, 1])
+def test_borders_are_complete_for_any_stride(stride, n_refinements):
+    clean = checkers(23, 19)
+    noisy = noisy_version(clean)
+    denoiser = small_denoiser(stride=stride, n_refinements=n_refinements)
+    denoised = denoiser.fit_transform(noisy)
+    assert np.isfinite(denoised).all()
+    edges = np.ones(clean.shape, dtype=bool)
+    edges[1:-1, 1:-1] = False
+    assert error(denoised[edges], clean[edges]) < error(noisy[edges], clean[edges])
+
+
+def test_bands_do_not_change_the_result(monkeypatch):
+    noisy = noisy_version(checkers())
+    denoiser = small_denoiser().fit(noisy)
+    gaps = noisy.copy()
+    gaps[5:9, 5:9] = np.nan
+    whole, filled = denoiser.transform(noisy), denoiser.inpaint(gaps)
+    monkeypatch.setattr(skvdl.images, "_ELEMENTS", 2**10)
+    np.testing.assert_allclose(denoiser.transform(noisy), whole, rtol=1e-4)
+    np.testing.assert_allclose(denoiser.inpaint(gaps), filled, rtol=1e-3)
+
+
+def test_stacks_lists_files_and_folders(tmp_path):
+    images = [noisy_version(checkers(), seed=s).clip(0, 255).astype(np.uint8) for s in range(2)]
+    denoiser = small_denoiser().fit(np.stack(images))
+    one = [denoiser.transform(image) for image in images]
+    stack = denoiser.transform(np.stack(images))
+    np.testing.assert_array_equal(stack, np.stack(one))
+    cropped = denoiser.transform([images[0], images[1][:20]])
+    assert [image.shape for image in cropped] == [(40, 36), (20, 36)]
+    for i, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f"{i}.png")
+    from_folder = small_denoiser().fit(tmp_path)
+    for a, b in zip(from_folder.transform(str(tmp_path)), one, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(from_folder.transform(tmp_path / "1.png"), one[1])
+
+
+def test_seed_decides_and_pickles_and_clones_agree():
+    noisy = noisy_version(checkers())
+    denoiser = small_denoiser().fit(noisy)
+    result = denoiser.transform(noisy)
+    np.testing.assert_array_equal(clone(denoiser).fit(noisy).transform(noisy), result)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(denoiser)).transform(noisy), result)
+
+
+def test_any_estimator_will_do():
+    clean = checkers()
+    noisy = noisy_version(clean)
+    network = NonLinearVDL(8, hidden_layer_sizes=(16,), max_iter=20, random_state=0)
+    for estimator in (PCA(4), network):
+        denoiser = small_denoiser(estimator=estimator).fit(noisy)
+        assert type(denoiser.estimator_) is type(estimator)
+        assert not hasattr(estimator, "n_features_in_")
+        assert error(denoiser.transform(noisy), clean) < error(noisy, clean)
+
+
+@pytest.mark.parametrize("channels", [None, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint8])
+def test_gaps_are_filled_and_the_rest_is_untouched(channels, dtype):
+    clean = checkers(channels=channels).astype(dtype)
+    mask = np.random.default_rng(0).random(clean.shape[:2]) < 0.3
+    mask[10:22, 10:14] = True
+    broken = clean.copy()
+    broken[mask] = 0
+    filled = small_denoiser().fit(clean).inpaint(broken, mask)
+    assert filled.dtype == dtype
+    np.testing.assert_array_equal(filled[~mask], clean[~mask])
+    mean = clean[~mask].mean()
+    assert error(filled[mask], clean[mask]) < 0.5 * error(
+        np.full_like(filled[mask], mean), clean[mask]
+    )
+
+
+def test_nan_marks_gaps_and_gaps_larger_than_a_patch_are_filled():
+    clean = checkers()
+    broken = clean.copy()
+    broken[8:26, 8:26] = np.nan
+    denoiser = small_denoiser().fit(clean)
+    filled = denoiser.inpaint(broken)
+    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(denoiser.inpaint(clean), clean)
+    with pytest.raises(ValueError, match="No pixel"):
+        denoiser.inpaint(np.full((20, 20), np.nan))
+    with pytest.raises(ValueError, match="mask is of shape"):
+        denoiser.inpaint(clean, np.zeros((3, 3), dtype=bool))
+
+
+BAD = {
+    "a vector": (np.zeros(50), "shape"),
+    "an alpha channel": (np.zeros((20, 20, 4)), "alpha"),
+    "text": (np.full((20, 20), "a"), "numbers"),
+    "too small": (np.zeros((5, 40)), "patch_size=6"),
+    "NaN": (np.full((20, 20), np.nan), "inpaint"),
+    "nothing": (np.zeros((0, 20, 20)), "no image"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_images_are_refused_and_change_nothing(name):
+    image, message = BAD[name]
+    denoiser = small_denoiser().fit(noisy_version(checkers()))
+    before = vars(denoiser).copy()
+    for method in (denoiser.fit, denoiser.transform):
+        with pytest.raises(ValueError, match=message):
+            method(image)
+    assert vars(denoiser) == before
+
+
+def test_other_mistakes_are_told(tmp_path):
+    with pytest.raises(NotFittedError):
+        ImageDenoiser().transform(checkers())
+    with pytest.raises(ValueError, match="holds no image"):
+        ImageDenoiser().fit(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        ImageDenoiser().fit(tmp_path / "nowhere.png")
+    with pytest.raises(ValueError, match="stride=9"):
+        ImageDenoiser(stride=9).fit(checkers())
+    with pytest.raises(ValueError, match="channel"):
+        small_denoiser().fit(noisy_version(checkers())).transform(checkers(channels=3))
+    with pytest.raises(ValueError, match="grey and some RGB"):
+        small_denoiser().fit([checkers(), checkers(channels=3)])
+
+
+def test_progress_is_shown_when_asked(capsys):
+    noisy = noisy_version(checkers())
+    small_denoiser(verbose=1).fit_transform(noisy)
+    assert "denoise" in capsys.readouterr().err
