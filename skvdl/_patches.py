@@ -14,11 +14,16 @@ __all__ = [
     "PatchAverage",
     "PatchGrid",
     "channel_means",
+    "code_gaps",
     "masked_lasso",
     "matching_pursuit",
+    "refine",
     "shrink_by_group",
     "similar_patches",
 ]
+
+# Groups are solved this many pixels at a time, which the caches like.
+_GROUP_ELEMENTS = 2**20
 
 
 def _starts(n_places, stride):
@@ -239,6 +244,34 @@ def shrink_by_group(noisy, pilot):
     return mean + mixing @ spread, 1 / (1 + trace)
 
 
+def refine(noisy, pilot, grid, rows, average, *, n_similar, reach):
+    """Add better estimates of the patches like those in some rows of a grid to an average.
+
+    Parameters
+    ----------
+    noisy : torch.Tensor of shape (height, width, channels)
+        Image with noise of variance 1.
+    pilot : torch.Tensor of shape (height, width, channels)
+        First estimate of it.
+    grid : PatchGrid
+        Patches at the centres of groups.
+    rows : slice
+        Which rows of the grid.
+    average : PatchAverage
+        What to add to.
+    n_similar : int
+        Patches of a group.
+    reach : int
+        How far from its centre they may be.
+    """
+    groups = similar_patches(pilot, grid, rows, reach=reach, n_similar=n_similar)
+    at_once = max(1, _GROUP_ELEMENTS // (groups.shape[1] * len(grid.offsets)))
+    for anchors in groups.split(at_once):
+        pixels = grid.pixels(anchors)
+        estimates, weights = shrink_by_group(noisy.flatten()[pixels], pilot.flatten()[pixels])
+        average.add(pixels, estimates, weights[:, None, None])
+
+
 def masked_lasso(Y, seen, atoms, *, lam, tol=1e-3, max_iter=1000):
     """Codes of rows of which only some entries are seen, by FISTA.
 
@@ -304,3 +337,33 @@ def _masked_gap(Y, seen, atoms, Z, lam):
     gap = energy - (scale / 2) * shrink * (2 * overlap - shrink * error)
     size = Y.square().sum(dim=1) * (scale / 2)
     return gap / size.clamp_min(torch.finfo(Y.dtype).tiny)
+
+
+def code_gaps(image, seen, grid, rows, atoms, average):
+    """Add reconstructions of the patches in some rows of a grid that are seen in part.
+
+    Parameters
+    ----------
+    image : torch.Tensor of shape (height, width, channels)
+        Image.
+    seen : torch.Tensor of shape (height, width, channels)
+        False where it is missing.
+    grid : PatchGrid
+        The patches.
+    rows : slice
+        Which rows of the grid.
+    atoms : torch.Tensor of shape (l, d)
+        Atoms of unit norm.
+    average : PatchAverage
+        What to add to; a patch has as much weight as is seen of it.
+    """
+    pixels = grid.pixels(grid.anchors(rows))
+    known = seen.flatten()[pixels]
+    partial = known.any(dim=1) & ~known.all(dim=1)
+    pixels, known = pixels[partial], known[partial].to(image.dtype)
+    if not len(pixels):
+        return
+    patches = image.flatten()[pixels]
+    means = channel_means(patches, grid.channels, known)
+    codes = masked_lasso(patches - means, known, atoms, lam=2 / patches.shape[1])
+    average.add(pixels, codes @ atoms + means, known.mean(dim=1, keepdim=True))

@@ -1,8 +1,6 @@
 """Whole images: noise removed and gaps filled by coding their patches."""
 
-import os
 from numbers import Integral, Real
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,26 +10,23 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
+from ._image_files import images_of, load
 from ._patches import (
     PatchAverage,
     PatchGrid,
     channel_means,
-    masked_lasso,
+    code_gaps,
     matching_pursuit,
-    shrink_by_group,
-    similar_patches,
+    refine,
 )
 from .estimators import VarianceDictionaryLearning
 
 __all__ = ["ImageDenoiser", "estimate_noise"]
 
-_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".npy", ".png", ".tif", ".tiff")
-# Where codes stop: at the expected energy of the noise and this many deviations more.
-_NOISE_DEVIATIONS = 0.4
 # What a picture without noise is divided by before learning, as a share of its deviation.
 _LEAST_SCALE = 0.1
-# Patches of a group in the first refinement and in later ones, and how far apart they may be.
-_GROUP_SIZES = (32, 48)
+# Patches of a group for each pixel in the root of their number, and how far apart they may be.
+_SIMILAR = 5
 _REACH = 10
 # Strength of the lasso that fills gaps, as a share of the deviation of what is seen.
 _GAP_THRESHOLD = 0.02
@@ -103,7 +98,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         Standard deviation of the noise in the units of the images. None estimates it from each
         image by :func:`estimate_noise`.
 
-    n_refinements : int, default=2
+    n_refinements : int, default=3
         Refinements by groups of similar patches. Without any, the result is that of the
         dictionary alone.
 
@@ -166,7 +161,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         patch_size=8,
         stride=1,
         sigma=None,
-        n_refinements=2,
+        n_refinements=3,
         max_patches=5000,
         random_state=None,
         verbose=0,
@@ -203,7 +198,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
                 f"stride={self.stride} leaves pixels between patches of patch_size="
                 f"{self.patch_size}; it can be {self.patch_size} at most."
             )
-        images, _ = _images_of(X)
+        images, _ = images_of(X)
         random = check_random_state(self.random_state)
         patches, n_channels = self._draw_patches(images, random)
         if self.estimator is None:
@@ -229,8 +224,8 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             several a stack or a list of them.
         """
         check_is_fitted(self)
-        images, join = _images_of(X)
-        return join([self._denoise(self._check(_load(image))) for image in images])
+        images, join = images_of(X)
+        return join([self._denoise(self._check(load(image))) for image in images])
 
     def inpaint(self, image, mask=None):
         """Fill gaps, by coding what is seen of each patch.
@@ -282,7 +277,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         drawn, n_channels = [], set()
         # some will have nothing but noise in them
         quota = -(-4 * self.max_patches // len(images))
-        for image in map(_load, images):
+        for image in map(load, images):
             _check_image(image, self.patch_size)
             scale = max(self._sigma_of(image), _LEAST_SCALE * float(np.std(image))) or 1.0
             tensor = _to_tensor((image - np.mean(image)) / scale)
@@ -298,8 +293,9 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             raise ValueError("Some images are grey and some RGB; fit takes one kind at a time.")
         (n_channels,) = n_channels
         drawn = torch.cat(drawn)
-        energy = drawn.square().sum(dim=1)
-        lively = drawn[energy > _noise_energy(drawn.shape[1], n_channels)]
+        # two deviations above the energy of noise alone
+        freedom = drawn.shape[1] - n_channels
+        lively = drawn[drawn.square().sum(dim=1) > freedom + 2 * (2 * freedom) ** 0.5]
         drawn = lively if len(lively) >= 2 else drawn
         order = random.permutation(len(drawn))[: self.max_patches]
         return drawn[torch.from_numpy(order)].numpy(), n_channels
@@ -328,6 +324,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         coarse = PatchGrid(noisy.shape, self.patch_size, max(self.stride, self.patch_size // 2))
         atoms = self._atoms()
         n_features = len(fine.offsets)
+        options = {"n_similar": round(_SIMILAR * n_features**0.5), "reach": _REACH}
         fine_bands = fine.bands(2 * _ELEMENTS // n_features**2)
         coarse_bands = coarse.bands(_ELEMENTS // (2 * _REACH + 1) ** 2)
         n_bands = len(fine_bands) + self.n_refinements * len(coarse_bands)
@@ -340,11 +337,10 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
                 approximations = self._approximate(patches - means, atoms) + means
                 average.add(pixels, approximations, torch.ones_like(means[:, :1]))
                 bar.update()
-            for i in range(self.n_refinements):
+            for _ in range(self.n_refinements):
                 pilot, average = average.image(), PatchAverage(noisy)
-                n_similar = _GROUP_SIZES[min(i, 1)]
                 for rows in coarse_bands:
-                    _refine(noisy, pilot, coarse, rows, n_similar, average)
+                    refine(noisy, pilot, coarse, rows, average, **options)
                     bar.update()
         denoised = average.image().reshape(image.shape).numpy().astype(np.float64)
         return _like(image, denoised * sigma + mean, image.min(), image.max())
@@ -355,8 +351,8 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             codes = self.estimator_.transform(patches.numpy())
             return torch.as_tensor(np.asarray(self.estimator_.inverse_transform(codes)))
         n_features = patches.shape[1]
-        max_error = _noise_energy(n_features, self.n_channels_)
-        options = {"max_error": max_error, "max_atoms": max(1, n_features // 2)}
+        # what is left over may be as large as noise is on average
+        options = {"max_error": n_features - self.n_channels_, "max_atoms": max(1, n_features // 2)}
         return matching_pursuit(patches, atoms, **options)[0]
 
     def _fill(self, image, seen):
@@ -377,7 +373,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
                 average = PatchAverage(image)
                 with self._progress(len(bands), "inpaint") as bar:
                     for rows in bands:
-                        _code_gaps(image, seen, grid, rows, atoms, average)
+                        code_gaps(image, seen, grid, rows, atoms, average)
                         bar.update()
                 reached = ~seen & (average.weight > 0).reshape(seen.shape)
                 image = torch.where(reached, average.image(), image)
@@ -401,36 +397,6 @@ def _default_estimator(n_features, random):
     )
 
 
-def _noise_energy(n_features, n_channels):
-    """Squared norm that a patch of noise alone, less its means, hardly exceeds."""
-    freedom = n_features - n_channels
-    return freedom + _NOISE_DEVIATIONS * (2 * freedom) ** 0.5
-
-
-def _refine(noisy, pilot, grid, rows, n_similar, average):
-    """Add the estimates of all patches of all groups around some rows of a grid."""
-    groups = similar_patches(pilot, grid, rows, reach=_REACH, n_similar=n_similar)
-    at_once = max(1, _ELEMENTS // (16 * groups.shape[1] * len(grid.offsets)))
-    for anchors in groups.split(at_once):
-        pixels = grid.pixels(anchors)
-        estimates, weights = shrink_by_group(noisy.flatten()[pixels], pilot.flatten()[pixels])
-        average.add(pixels, estimates, weights[:, None, None])
-
-
-def _code_gaps(image, seen, grid, rows, atoms, average):
-    """Add the reconstructions of patches that are seen in part, in some rows of a grid."""
-    pixels = grid.pixels(grid.anchors(rows))
-    known = seen.flatten()[pixels]
-    partial = known.any(dim=1) & ~known.all(dim=1)
-    pixels, known = pixels[partial], known[partial].to(image.dtype)
-    if not len(pixels):
-        return
-    patches = image.flatten()[pixels]
-    means = channel_means(patches, grid.channels, known)
-    codes = masked_lasso(patches - means, known, atoms, lam=2 / patches.shape[1])
-    average.add(pixels, codes @ atoms + means, known.mean(dim=1, keepdim=True))
-
-
 def _to_tensor(image):
     """Pixels as a tensor with channels, in single precision unless they are truth values."""
     image = np.ascontiguousarray(image.reshape(*image.shape[:2], -1))
@@ -441,49 +407,6 @@ def _like(image, pixels, low, high):
     """Pixels within a range, in the type of an image."""
     pixels = np.clip(pixels, low, high)
     return (pixels if image.dtype.kind == "f" else np.rint(pixels)).astype(image.dtype)
-
-
-def _images_of(X):
-    """Images, or paths of such, and what makes of a list of results what `X` is."""
-    if isinstance(X, str | os.PathLike):
-        path = Path(X)
-        return (_files_in(path), list) if path.is_dir() else ([path], _first)
-    if isinstance(X, list | tuple) and X and all(np.ndim(image) >= 2 for image in X):
-        return X, list
-    X = np.asarray(X)
-    if X.ndim == 4 or (X.ndim == 3 and X.shape[2] > 4):
-        if not len(X):
-            raise ValueError("The stack holds no image.")
-        return X, np.stack
-    return [X], _first
-
-
-def _first(results):
-    return results[0]
-
-
-def _files_in(folder):
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
-    if not files:
-        raise ValueError(f"The folder {folder} holds no image ({', '.join(_SUFFIXES)}).")
-    return files
-
-
-def _load(image):
-    """Pixels of an image, read from a file where it is the path of one."""
-    if not isinstance(image, Path):
-        return np.asarray(image)
-    if not image.is_file():
-        raise FileNotFoundError(f"There is no image file or folder {image}.")
-    if image.suffix.lower() == ".npy":
-        return np.load(image)
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("Reading image files takes Pillow: pip install pillow.") from error
-    with Image.open(image) as picture:
-        plain = {"1": "L", "LA": "L", "P": "RGB", "RGBA": "RGB", "CMYK": "RGB"}
-        return np.asarray(picture.convert(plain.get(picture.mode, picture.mode)))
 
 
 def _check_image(image, patch_size):

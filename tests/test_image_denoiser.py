@@ -82,7 +82,8 @@ def test_borders_are_complete_for_any_stride(stride, n_refinements):
     assert np.isfinite(denoised).all()
     edges = np.ones(clean.shape, dtype=bool)
     edges[1:-1, 1:-1] = False
-    assert error(denoised[edges], clean[edges]) < error(noisy[edges], clean[edges])
+    # a border left out would be off by the grey values themselves, 50 to 200
+    assert error(denoised[edges], clean[edges]) < 30
 
 
 def test_bands_do_not_change_the_result(monkeypatch):
