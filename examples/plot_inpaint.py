@@ -15,29 +15,32 @@ from skvdl.images import ImageDenoiser
 from skvdl.metrics import psnr
 
 # %%
-# Learn from what is whole
-# ------------------------
-# The dictionary comes from the lower storeys of a pagoda. Of all patches of the image to be
-# filled, every third in either direction is used; all of them, with ``stride=1``, take longer and
-# are a little better.
+# Two kinds of damage
+# -------------------
+# In a piece of a photograph, half of the pixels are lost at random, or all that lie on scratches.
+# NaN marks them.
 
-photograph = load_sample_image("china.jpg")
-denoiser = ImageDenoiser(stride=3, max_patches=3000, random_state=0)
-denoiser.fit(photograph[180:340, 60:360])
-
-# %%
-# Fill what is not
-# ----------------
-# In the roof, half of the pixels are lost at random, or all that lie on scratches.
-# ``inpaint`` takes missing pixels as NaN or, as here, by a mask. What is seen stays as it is.
-
-roof = photograph[60:160, 120:300]
+roof = load_sample_image("china.jpg")[60:160, 120:300].astype(float)
 rows, columns = np.indices(roof.shape[:2])
 masks = {
     "lost": np.random.default_rng(0).random(roof.shape[:2]) < 0.5,
     "scratched": ((columns + rows) % 25 < 3) | ((columns - 2 * rows) % 40 < 3),
 }
-filled = {name: denoiser.inpaint(roof, mask) for name, mask in masks.items()}
+damaged = {name: np.where(mask[..., None], np.nan, roof) for name, mask in masks.items()}
+
+# %%
+# Learn from the damaged image, and fill it
+# -----------------------------------------
+# ``fit`` smooths over the gaps to learn a dictionary; ``inpaint`` then codes what is seen of each
+# patch, and leaves it as it is. Once the gaps are filled there is a better image to learn from:
+# a second round gains half a decibel. Every third patch in either direction is used here; all of
+# them, with ``stride=1``, take longer and are a little better.
+
+denoiser = ImageDenoiser(stride=3, max_patches=3000, random_state=0)
+filled = {}
+for name, image in damaged.items():
+    first = denoiser.fit(image).inpaint(image)
+    filled[name] = denoiser.fit(first).inpaint(image)
 
 # %%
 # The simplest way, for comparison: take the nearest pixel that is seen. The PSNR is that of the
@@ -66,7 +69,7 @@ for row, (name, mask) in zip(axes, masks.items(), strict=True):
         f"inpainted, {quality(filled[name], mask):.1f} dB": filled[name],
     }
     for ax, (title, image) in zip(row, pictures.items(), strict=True):
-        ax.imshow(image, interpolation="nearest")
+        ax.imshow(image.astype(np.uint8), interpolation="nearest")
         ax.set_title(title, loc="left", fontsize="medium")
         ax.set_axis_off()
 plt.show()

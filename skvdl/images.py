@@ -4,6 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import torch
+from scipy.ndimage import distance_transform_edt, gaussian_filter
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -184,7 +185,8 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         X : array-like, list of array-like, or path
             One image, of shape (height, width) for grey or (height, width, 3) for RGB; a stack
             of them, or a list of images of any size; or the path of an image file or of a folder
-            with image files. Images may be clean or noisy.
+            with image files. Images may be clean or noisy; NaN marks missing pixels, which are
+            replaced by an average of those around them.
         y : None
             Ignored.
 
@@ -278,8 +280,13 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         # some will have nothing but noise in them
         quota = -(-4 * self.max_patches // len(images))
         for image in map(load, images):
-            _check_image(image, self.patch_size)
-            scale = max(self._sigma_of(image), _LEAST_SCALE * float(np.std(image))) or 1.0
+            _check_image(image, self.patch_size, gaps=True)
+            has_gaps = image.dtype.kind == "f" and np.isnan(image).any()
+            if has_gaps:
+                image = _fill_roughly(image)
+            # where pixels were made up, differences say nothing about noise
+            sigma = (self.sigma or 0.0) if has_gaps else self._sigma_of(image)
+            scale = max(sigma, _LEAST_SCALE * float(np.std(image))) or 1.0
             tensor = _to_tensor((image - np.mean(image)) / scale)
             grid = PatchGrid(tensor.shape, self.patch_size, 1)
             rows, columns = (
@@ -409,8 +416,21 @@ def _like(image, pixels, low, high):
     return (pixels if image.dtype.kind == "f" else np.rint(pixels)).astype(image.dtype)
 
 
-def _check_image(image, patch_size):
-    """Refuse what is not one grey or RGB image, or too small, or has gaps."""
+def _fill_roughly(image):
+    """Image with its gaps smoothed over: good enough to learn from, not to look at."""
+    filled = image.reshape(*image.shape[:2], -1).astype(np.float64)
+    for channel in np.moveaxis(filled, -1, 0):
+        missing = np.isnan(channel)
+        if missing.all():
+            raise ValueError("No pixel of the image is seen: there is nothing to learn from.")
+        nearest = distance_transform_edt(missing, return_distances=False, return_indices=True)
+        channel[:] = channel[tuple(nearest)]
+        channel[missing] = gaussian_filter(channel, 1.0)[missing]
+    return filled.reshape(image.shape)
+
+
+def _check_image(image, patch_size, gaps=False):
+    """Refuse what is not one grey or RGB image, or too small, or has gaps unless these may be."""
     if image.dtype.kind not in "iuf":
         raise ValueError(f"An image has numbers as pixels, not {image.dtype}.")
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
@@ -423,7 +443,9 @@ def _check_image(image, patch_size):
             f"An image of {image.shape[0]} x {image.shape[1]} pixels has no patch of patch_size="
             f"{patch_size}; use a larger image or smaller patches."
         )
-    if image.dtype.kind == "f" and not np.isfinite(image).all():
+    if gaps and np.isinf(image).any():
+        raise ValueError("The image contains infinity. Use NaN for missing pixels.")
+    if not gaps and image.dtype.kind == "f" and not np.isfinite(image).all():
         raise ValueError(
             "The image contains NaN or infinity. NaN stands for missing pixels, which inpaint "
             "fills: inpaint(image)."

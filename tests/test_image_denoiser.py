@@ -163,12 +163,29 @@ def test_nan_marks_gaps_and_gaps_larger_than_a_patch_are_filled():
         denoiser.inpaint(clean, np.zeros((3, 3), dtype=bool))
 
 
+@pytest.mark.parametrize("channels", [None, 3])
+def test_dictionary_is_learnt_from_an_image_with_gaps(channels):
+    clean = checkers(channels=channels)
+    broken = clean.copy()
+    broken[np.random.default_rng(0).random(clean.shape) < 0.3] = np.nan
+    missing = np.isnan(broken)
+    denoiser = small_denoiser()
+    filled = denoiser.fit(broken).inpaint(broken)
+    roughly = skvdl.images._fill_roughly(broken)
+    np.testing.assert_array_equal(roughly[~missing], clean[~missing])
+    assert error(filled[missing], clean[missing]) < 0.7 * error(roughly[missing], clean[missing])
+    assert np.isnan(broken[missing]).all()
+    with pytest.raises(ValueError, match="inpaint"):
+        denoiser.transform(broken)
+
+
 BAD = {
     "a vector": (np.zeros(50), "shape"),
     "an alpha channel": (np.zeros((20, 20, 4)), "alpha"),
     "text": (np.full((20, 20), "a"), "numbers"),
     "too small": (np.zeros((5, 40)), "patch_size=6"),
-    "NaN": (np.full((20, 20), np.nan), "inpaint"),
+    "infinity": (np.full((20, 20), np.inf), "infinity"),
+    "nothing seen": (np.full((20, 20), np.nan), "inpaint|nothing to learn from"),
     "nothing": (np.zeros((0, 20, 20)), "no image"),
 }
 

@@ -420,6 +420,17 @@ def test_point_used_is_one_that_is_met_else_the_fast_one():
     assert used["VDL", 0.003].recipe == "fast"
 
 
+def test_curve_is_read_off_at_the_papers_zeros():
+    runs = [run_record("VDL", 0.003, 22.0, 0.6), run_record("VDL", 0.01, 19.0, 0.9)]
+    (curve,) = trade_off.curves(results_of(runs), "mnist").values()
+    # the paper has 20.7 dB at 69 %: three tenths of the way
+    assert trade_off.at_zeros(curve, 0.69) == pytest.approx(21.1)
+    assert trade_off.at_zeros(curve, 0.91) is None
+    lines = trade_off._curve_lines(results_of(runs), "mnist")
+    assert "| VDL | 0.005 | 69.0 | 21.10 | 20.70 | +0.40 |" in lines
+    assert not any("| 0.02 |" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("l1", "verdict"),
     [

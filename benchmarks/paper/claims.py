@@ -36,12 +36,8 @@ def best_at_high_sparsity(results):
         curves = trade_off.curves(results, dataset)
         judged = []
         for level in LEVELS:
-            found = {}
-            for system, curve in curves.items():
-                zeros = [point.sparsity for point in curve]
-                if zeros[0] <= level <= zeros[-1]:
-                    value = np.interp(level, zeros, [point.psnr for point in curve])
-                    found[system] = float(value)
+            found = {s: trade_off.at_zeros(curve, level) for s, curve in curves.items()}
+            found = {system: value for system, value in found.items() if value is not None}
             order = sorted(found.items(), key=lambda pair: -pair[1])
             told = ", ".join(f"{system} {value:.2f} dB" for system, value in order)
             if "VDL-NL" in found and len(found) > 1:

@@ -181,6 +181,7 @@ def section(results, folders, page, dataset):
         counts = {v: verdicts.count(v) for v in dict.fromkeys(verdicts)}
         summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         lines += [f"Of {len(verdicts)} points that the paper has figures for: {summary}.", ""]
+    lines += _curve_lines(results, dataset)
     for target in reported("trade_off", dataset):
         if "caveat" in target:
             lines += [f"{target['system']}, lam {target['lam']:g}: {target['caveat']}.", ""]
@@ -189,6 +190,39 @@ def section(results, folders, page, dataset):
         _plot(results, dataset, path)
         lines += picture(path, page, f"Trade-off, {NAMES[dataset]}")
     return lines
+
+
+def at_zeros(curve, sparsity):
+    """PSNR of a curve at a share of zeros, on the straight line between two points of it.
+
+    None where the curve does not get there.
+    """
+    zeros = [point.sparsity for point in curve]
+    if not zeros[0] <= sparsity <= zeros[-1]:
+        return None
+    return float(np.interp(sparsity, zeros, [point.psnr for point in curve]))
+
+
+def _curve_lines(results, dataset):
+    """How the curves stand where the paper has its points, whatever lam gets there."""
+    offsets = _offsets(results, dataset)
+    found = curves(results, dataset)
+    rows = []
+    for target in reported("trade_off", dataset):
+        curve = found.get(target["system"])
+        ours = at_zeros(curve, target["sparsity"]) if curve and offsets else None
+        if ours is None:
+            continue
+        theirs = target["psnr"] - offsets[1] + offsets[0]
+        cells = (f"{ours:.2f}", f"{theirs:.2f}", signed(ours - theirs))
+        rows.append((target["system"], f"{target['lam']:g}", _paper_zeros(target), *cells))
+    if not rows:
+        return []
+    text = "The same curves at the paper's share of zeros, whatever lam it takes to get there"
+    if dataset in TARGETS["relative_to_noise"]:
+        text += " (the paper's PSNR shifted by the difference of noise)"
+    header = ("system", "paper's lam", "zeros, %", "PSNR here, dB", "paper", "difference")
+    return [f"{text}:", "", *table(header, rows)]
 
 
 def _wanted(dataset, every):
