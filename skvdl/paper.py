@@ -85,8 +85,7 @@ _RATES = {
     ("natural", "VDL-NL"): (5e-5, 1e-4, 0.5, 30),
 }
 
-# The fast recipe's batches, of a linear decoder and of a network. The published weight of the
-# hinge, a sum over a batch, is for batches of 250 rows.
+# The fast recipe's batches, of a linear decoder and of a network.
 _FAST_BATCH = {False: 250, True: 125}
 # Where the fast recipe needs more than the estimators' defaults: parameters of a (dataset,
 # system) pair.
@@ -178,6 +177,7 @@ def make(system, *, dataset="mnist", lam, recipe="paper", random_state=None, **o
     if network:
         parameters["hidden_layer_sizes"] = _HIDDEN[dataset]
     if recipe == "fast":
+        parameters["batch_size"] = _FAST_BATCH[network]
         parameters |= _FAST.get((dataset, system), {})
     else:
         parameters |= {**_SCHEDULE, **_LENGTH[dataset]}
@@ -185,8 +185,7 @@ def make(system, *, dataset="mnist", lam, recipe="paper", random_state=None, **o
         if not network:
             parameters["init"] = "random"
     parameters |= _KINDS[system.partition("-")[0]][1]
-    if recipe == "fast":
-        parameters["batch_size"] = _FAST_BATCH[network]
-        parameters["beta"] *= _FAST_BATCH[network] / _SCHEDULE["batch_size"]
+    # the hinge is a sum over a batch, and its published weight is for batches of 250 rows
+    parameters["beta"] *= parameters["batch_size"] / _SCHEDULE["batch_size"]
     parameters |= {"random_state": random_state, **overrides}
     return (NonLinearVDL if network else VarianceDictionaryLearning)(**parameters)
