@@ -256,9 +256,11 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             return image.copy()
         seen = image[~missing].astype(np.float64)
         scale = max(seen.std() * _GAP_THRESHOLD, self.sigma or 0.0) or 1.0
-        pixels = np.where(missing, 0.0, (image - seen.mean()) / scale)
-        filled = self._fill(_to_tensor(pixels), _to_tensor(~missing)).reshape(image.shape)
-        filled = _like(image, filled * scale + seen.mean(), seen.min(), seen.max())
+        known = np.where(missing, image.dtype.type(0), image)
+        mean = float(seen.mean())
+        is_seen = torch.from_numpy(~missing.reshape(*image.shape[:2], -1))
+        filled = self._fill(_to_tensor(known, mean, scale), is_seen)
+        filled = _to_image(filled, mean, scale, like=image, within=(seen.min(), seen.max()))
         return np.where(missing, filled, image)
 
     def _check(self, image):
@@ -287,7 +289,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             # where pixels were made up, differences say nothing about noise
             sigma = (self.sigma or 0.0) if has_gaps else self._sigma_of(image)
             scale = max(sigma, _LEAST_SCALE * float(np.std(image))) or 1.0
-            tensor = _to_tensor((image - np.mean(image)) / scale)
+            tensor = _to_tensor(image, float(np.mean(image)), scale)
             grid = PatchGrid(tensor.shape, self.patch_size, 1)
             rows, columns = (
                 torch.from_numpy(random.randint(n, size=max(2, quota)))
@@ -325,7 +327,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         if not sigma:
             return image.copy()
         mean = float(np.mean(image))
-        noisy = _to_tensor((image - mean) / sigma)
+        noisy = _to_tensor(image, mean, sigma)
         fine = PatchGrid(noisy.shape, self.patch_size, self.stride)
         # groups overlap so much that half a patch between them loses nothing
         coarse = PatchGrid(noisy.shape, self.patch_size, max(self.stride, self.patch_size // 2))
@@ -349,8 +351,8 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
                 for rows in coarse_bands:
                     refine(noisy, pilot, coarse, rows, average, **options)
                     bar.update()
-        denoised = average.image().reshape(image.shape).numpy().astype(np.float64)
-        return _like(image, denoised * sigma + mean, image.min(), image.max())
+        within = image.min(), image.max()
+        return _to_image(average.image(), mean, sigma, like=image, within=within)
 
     def _approximate(self, patches, atoms):
         """Patches without their noise, which has a variance of 1."""
@@ -385,7 +387,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
                 reached = ~seen & (average.weight > 0).reshape(seen.shape)
                 image = torch.where(reached, average.image(), image)
                 seen = seen | reached
-        return image.numpy().astype(np.float64)
+        return image
 
 
 def _default_estimator(n_features, random):
@@ -404,16 +406,23 @@ def _default_estimator(n_features, random):
     )
 
 
-def _to_tensor(image):
-    """Pixels as a tensor with channels, in single precision unless they are truth values."""
-    image = np.ascontiguousarray(image.reshape(*image.shape[:2], -1))
-    return torch.from_numpy(image if image.dtype == bool else image.astype(np.float32))
+def _to_tensor(image, mean=0.0, scale=1.0):
+    """Pixels less their mean and scaled, with channels, in single precision."""
+    image = image.reshape(*image.shape[:2], -1)
+    pixels = np.empty(image.shape, dtype=np.float32)
+    # row by row: a large image is not to be copied in double precision
+    for row, out in zip(image, pixels, strict=True):
+        out[:] = (row - mean) / scale
+    return torch.from_numpy(pixels)
 
 
-def _like(image, pixels, low, high):
-    """Pixels within a range, in the type of an image."""
-    pixels = np.clip(pixels, low, high)
-    return (pixels if image.dtype.kind == "f" else np.rint(pixels)).astype(image.dtype)
+def _to_image(tensor, mean, scale, *, like, within):
+    """Pixels as they were before `_to_tensor`, in a range, and in the type of an image."""
+    image = np.empty(tensor.shape, dtype=like.dtype)
+    for row, out in zip(tensor.numpy(), image, strict=True):
+        pixels = np.clip(row.astype(np.float64) * scale + mean, *within)
+        out[:] = pixels if like.dtype.kind == "f" else np.rint(pixels)
+    return image.reshape(like.shape)
 
 
 def _fill_roughly(image):
