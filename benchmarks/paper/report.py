@@ -12,8 +12,9 @@ regularization*, TMLR 2022. Written by `python -m benchmarks.paper report` from 
 
 Figures are of the test set, means over seeds with one standard deviation. Codes come from the
 encoder, for DO and DO-NL from FISTA. PSNR is taken in pixels, image by image. Recipe *paper* is the
-published way to train, *fast* the same system with the estimators' own start, step, rates and
-epochs; epochs are those that were run.
+published way to train, *fast* the same system in far fewer epochs, with the estimators' own start,
+step and rates wherever these suffice (`skvdl/paper.py` has the others); epochs are those that were
+run.
 """
 
 
