@@ -534,6 +534,7 @@ def test_claim_about_collapse():
     judged = claims.collapse_without_guard(runs((10, 5, 1), (8, 4, 2)))
     assert judged.verdict == claims.CONFIRMED
     assert any("with a guard (VDL): no collapse" in line for line in judged.evidence)
+    assert any("unguarded: l1 norm from 10 to 1, 0 dead" in line for line in judged.evidence)
     assert claims.collapse_without_guard(runs((10, 5, 1), (8, 8, 8))).verdict == claims.REFUTED
     assert claims.collapse_without_guard(results_of()).verdict == claims.NOT_RUN
 

@@ -42,21 +42,26 @@ def curve(records):
     return np.mean([c[:least] for c in curves], axis=0)
 
 
+def dead(records):
+    """Components that no row of the test set uses, in the seed with most of them."""
+    return max(record["test"]["dead"] for record in records)
+
+
 def collapsed(l1):
     """Whether a curve is one of collapse, by the rule."""
     return bool(l1[-1] < FALLEN * l1[0] and l1[-1] < STILL_FALLING * l1[len(l1) // 2])
 
 
 def groups(results, dataset):
-    """Curves by system for every lam and recipe that were tried without a guard."""
+    """Records by system for every lam and recipe that were tried without a guard."""
     records = [r for r in results.runs if r["dataset"] == dataset and r["system"] in SYSTEMS]
     found = {}
     for (lam, recipe, system), same in group(records, "lam", recipe_of, "system").items():
-        found.setdefault((lam, recipe), {})[system] = curve(same)
+        found.setdefault((lam, recipe), {})[system] = same
     return {
-        key: curves
-        for key, curves in found.items()
-        if any(system.startswith("unguarded") for system in curves)
+        key: systems
+        for key, systems in found.items()
+        if any(system.startswith("unguarded") for system in systems)
     }
 
 
@@ -65,15 +70,17 @@ def section(results, folders, page, dataset):
     lines = [f"### {NAMES[dataset]}", ""]
     found = groups(results, dataset)
     header = ("system", "guard", "lam", "recipe", "epochs", "l1, first epoch", "halfway", "last")
-    header += ("last / first", "verdict")
+    header += ("last / first", "last / variance guard's", "dead", "verdict")
     rows = []
-    for (lam, recipe), curves in found.items() or {(LAM, NOT_RUN): {}}.items():
+    for (lam, recipe), systems in found.items() or {(LAM, NOT_RUN): {}}.items():
+        curves = {system: curve(same) for system, same in systems.items()}
         for system in SYSTEMS:
-            names = (system, GUARDS[system.partition("-")[0]], f"{lam:g}")
+            kind, dash, suffix = system.partition("-")
+            names = (system, GUARDS[kind], f"{lam:g}")
             if system not in curves:
-                rows.append((*names, NOT_RUN, "", "", "", "", "", NOT_RUN))
+                rows.append((*names, NOT_RUN, "", "", "", "", "", "", "", NOT_RUN))
                 continue
-            l1 = curves[system]
+            l1, guarded = curves[system], curves.get(f"VDL{dash}{suffix}")
             rows.append(
                 (
                     *names,
@@ -81,11 +88,14 @@ def section(results, folders, page, dataset):
                     len(l1),
                     *(f"{value:.3g}" for value in (l1[0], l1[len(l1) // 2], l1[-1])),
                     f"{l1[-1] / l1[0]:.2f}",
+                    "" if guarded is None else f"{l1[-1] / guarded[-1]:.2f}",
+                    dead(systems[system]),
                     "collapse" if collapsed(l1) else "no collapse",
                 )
             )
     lines += table(header, rows)
-    for (lam, recipe), curves in found.items():
+    for (lam, recipe), systems in found.items():
+        curves = {system: curve(same) for system, same in systems.items()}
         name = f"ablation_{dataset}_lam{lam:g}_{recipe}".replace(", ", "_").replace(" ", "")
         path = folders.figures / f"{name}.png"
         _plot(curves, f"{NAMES[dataset]}, lam {lam:g}, {recipe} recipe", path)

@@ -133,24 +133,26 @@ def collapse_without_guard(results):
     verdicts, evidence = [], []
     found = {key: c for d in ("mnist", "natural") for key, c in _ablations(results, d)}
     for system in ("unguarded", "unguarded-NL"):
-        curves = {key: curves[system] for key, curves in found.items() if system in curves}
-        if not curves:
+        tried = {key: systems[system] for key, systems in found.items() if system in systems}
+        if not tried:
             verdicts.append(NOT_RUN)
             evidence.append(f"{system}: {NOT_RUN}")
-        for key, l1 in curves.items():
+        for key, records in tried.items():
+            l1 = ablation.curve(records)
             verdicts.append(CONFIRMED if ablation.collapsed(l1) else REFUTED)
-            evidence.append(f"{key}, {system}: l1 norm from {l1[0]:.3g} to {l1[-1]:.3g}")
-    for key, curves in found.items():
-        guarded = [s for s in ablation.SYSTEMS if s in curves and not s.startswith("unguarded")]
-        fallen = [system for system in guarded if ablation.collapsed(curves[system])]
+            text = f"l1 norm from {l1[0]:.3g} to {l1[-1]:.3g}, {ablation.dead(records)} dead"
+            evidence.append(f"{key}, {system}: {text}")
+    for key, systems in found.items():
+        guarded = [s for s in ablation.SYSTEMS if s in systems and not s.startswith("unguarded")]
+        fallen = [s for s in guarded if ablation.collapsed(ablation.curve(systems[s]))]
         text = f"collapse of {', '.join(fallen)}" if fallen else "no collapse"
         evidence.append(f"{key}, with a guard ({', '.join(guarded) or NOT_RUN}): {text}")
     return Judgement(_all(verdicts), f"{ablation.RULE} Both must.", evidence)
 
 
 def _ablations(results, dataset):
-    for (lam, recipe), curves in ablation.groups(results, dataset).items():
-        yield f"{NAMES[dataset]}, lam {lam:g}, {recipe} recipe", curves
+    for (lam, recipe), systems in ablation.groups(results, dataset).items():
+        yield f"{NAMES[dataset]}, lam {lam:g}, {recipe} recipe", systems
 
 
 CLAIMS = (best_at_high_sparsity, probes_beat_raw, best_with_few_labels, collapse_without_guard)
