@@ -328,31 +328,44 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             return image.copy()
         mean = float(np.mean(image))
         noisy = _to_tensor(image, mean, sigma)
-        fine = PatchGrid(noisy.shape, self.patch_size, self.stride)
-        # groups overlap so much that half a patch between them loses nothing
-        coarse = PatchGrid(noisy.shape, self.patch_size, max(self.stride, self.patch_size // 2))
+        with torch.inference_mode():
+            estimate = self._code_patches(noisy)
+            for number in range(1, self.n_refinements + 1):
+                what = f"refine, {number} of {self.n_refinements}"
+                estimate = self._refine(noisy, estimate, what)
+        within = image.min(), image.max()
+        return _to_image(estimate, mean, sigma, like=image, within=within)
+
+    def _code_patches(self, noisy):
+        """First estimate: every patch by few atoms, averaged where patches overlap."""
+        grid = PatchGrid(noisy.shape, self.patch_size, self.stride)
+        bands = grid.bands(2 * _ELEMENTS // len(grid.offsets) ** 2)
         atoms = self._atoms()
-        n_features = len(fine.offsets)
-        options = {"n_similar": round(_SIMILAR * n_features**0.5), "reach": _REACH}
-        fine_bands = fine.bands(2 * _ELEMENTS // n_features**2)
-        coarse_bands = coarse.bands(_ELEMENTS // (2 * _REACH + 1) ** 2)
-        n_bands = len(fine_bands) + self.n_refinements * len(coarse_bands)
-        with torch.inference_mode(), self._progress(n_bands, "denoise") as bar:
-            average = PatchAverage(noisy)
-            for rows in fine_bands:
-                pixels = fine.pixels(fine.anchors(rows))
+        average = PatchAverage(noisy)
+        with self._progress(len(bands), "denoise") as bar:
+            for rows in bands:
+                pixels = grid.pixels(grid.anchors(rows))
                 patches = noisy.flatten()[pixels]
-                means = channel_means(patches, fine.channels)
+                means = channel_means(patches, grid.channels)
                 approximations = self._approximate(patches - means, atoms) + means
                 average.add(pixels, approximations, torch.ones_like(means[:, :1]))
                 bar.update()
-            for _ in range(self.n_refinements):
-                pilot, average = average.image(), PatchAverage(noisy)
-                for rows in coarse_bands:
-                    refine(noisy, pilot, coarse, rows, average, **options)
-                    bar.update()
-        within = image.min(), image.max()
-        return _to_image(average.image(), mean, sigma, like=image, within=within)
+        return average.image()
+
+    def _refine(self, noisy, pilot, what):
+        """Better estimate, by groups of patches that look alike in the one before."""
+        # groups overlap so much that half a patch between them loses nothing
+        stride = max(self.stride, self.patch_size // 2)
+        grid = PatchGrid(noisy.shape, self.patch_size, stride)
+        # small bands: each may take seconds, and the bar is to move
+        bands = grid.bands(_ELEMENTS // (8 * (2 * _REACH + 1) ** 2))
+        n_similar = round(_SIMILAR * len(grid.offsets) ** 0.5)
+        average = PatchAverage(noisy)
+        with self._progress(len(bands), what) as bar:
+            for rows in bands:
+                refine(noisy, pilot, grid, rows, average, n_similar=n_similar, reach=_REACH)
+                bar.update()
+        return average.image()
 
     def _approximate(self, patches, atoms):
         """Patches without their noise, which has a variance of 1."""

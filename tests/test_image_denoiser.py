@@ -218,5 +218,7 @@ def test_other_mistakes_are_told(tmp_path):
 
 def test_progress_is_shown_when_asked(capsys):
     noisy = noisy_version(checkers())
-    small_denoiser(verbose=1).fit_transform(noisy)
-    assert "denoise" in capsys.readouterr().err
+    small_denoiser(verbose=1, n_refinements=2).fit_transform(noisy)
+    shown = capsys.readouterr().err
+    for bar in ("denoise: 100%", "refine, 1 of 2: 100%", "refine, 2 of 2: 100%"):
+        assert bar in shown
