@@ -1,9 +1,11 @@
 """What the parts of the report share: groups of results, tables in Markdown, figures."""
 
 import os
+from io import BytesIO
 
 import matplotlib
 import numpy as np
+from PIL import Image
 
 from .files import read_all, write_whole
 
@@ -104,9 +106,17 @@ def log_axis(axis):
 
 
 def save_figure(figure, path):
-    """Write a figure, whole or not at all, and forget it."""
-    write_whole(path, lambda temporary: figure.savefig(temporary, format="png", dpi=110))
+    """Write a figure, whole or not at all, and forget it.
+
+    In 256 colours, a third of the size and no difference to the eye.
+    """
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=110, bbox_inches="tight")
     plt.close(figure)
+    # colours that cover the range, then moved to where most pixels are
+    method = Image.Quantize.MAXCOVERAGE
+    small = Image.open(drawn).convert("RGB").quantize(256, method, kmeans=3)
+    write_whole(path, lambda temporary: small.save(temporary, format="png", optimize=True))
 
 
 def picture(path, page, text):
