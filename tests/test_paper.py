@@ -59,7 +59,7 @@ def fitted(scaled):
         if recipe == "fast":
             # large steps on small batches, so that a collapse shows soon
             settings |= {"learning_rate_init": 0.03, "learning_rate": "constant"}
-            settings |= {"max_iter": 24, "batch_size": 50, "inference_max_iter": 30}
+            settings |= {"max_iter": 40, "batch_size": 50, "inference_max_iter": 30}
         else:
             settings |= {"max_iter": 3}
         return paper.make(system, lam=0.02, recipe=recipe, **settings).fit(scaled)
