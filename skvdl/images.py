@@ -419,7 +419,7 @@ def _default_estimator(n_features, random):
     )
 
 
-def _to_tensor(image, mean=0.0, scale=1.0):
+def _to_tensor(image, mean, scale):
     """Pixels less their mean and scaled, with channels, in single precision."""
     image = image.reshape(*image.shape[:2], -1)
     pixels = np.empty(image.shape, dtype=np.float32)
