@@ -106,9 +106,6 @@ _FAST = {
     ("mnist", "WDL-NL"): _SMALL_BATCHES,
     # without an encoder's prediction to start from it takes more of them
     ("mnist", "DO-NL"): {"batch_size": 64, "inference_max_iter": 20, "max_iter": 6},
-    # rates that go down to zero would stop a collapse, too
-    ("mnist", "unguarded"): {"learning_rate": "constant", "max_iter": 30},
-    ("mnist", "unguarded-NL"): {"learning_rate": "constant", "max_iter": 22},
     # four times the rows of MNIST: as many steps are fewer epochs
     ("natural", "SDL-NL"): {**_SMALL_BATCHES, "max_iter": 5},
     ("natural", "VDL-NL"): {"max_iter": 10},

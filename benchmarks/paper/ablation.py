@@ -1,4 +1,9 @@
-"""Ablation: the l1 norm of the codes over the epochs, without any guard and with each."""
+"""Ablation: the l1 norm of the codes over the epochs, without any guard and with each.
+
+All learn at a constant rate, as in the paper: one that goes down to zero would stop a collapse.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,18 +26,18 @@ LAM = 0.005
 GUARDS = {"unguarded": "nothing", "SDL": "unit norm", "VDL": "variance", "WDL": "weight decay"}
 SYSTEMS = tuple(kind + suffix for suffix in ("", "-NL") for kind in GUARDS)
 # The rule for a verdict, as the report states it.
-FALLEN, STILL_FALLING = 0.5, 0.95
-RULE = (
-    f"Collapse: in the last epoch the l1 norm is less than {FALLEN:.0%} of that in the first "
-    f"one, and less than {STILL_FALLING:.0%} of that halfway: it has fallen and goes on to fall."
-)
+FALLEN = 0.5
+RULE = f"Collapse: in the last epoch the l1 norm is below {FALLEN:.0%} of that in the first one."
 
 
 def run(plan):
     """Train what is missing; the curves are part of each run's record."""
     lams = plan.lams if isinstance(plan.lams, tuple) else (LAM,)
     points = [(system, lam) for lam in lams for system in plan.systems or SYSTEMS]
-    return train(plan, plan.runs(points), need_models=False)
+    runs = plan.runs(points)
+    if plan.recipe == "fast":
+        runs = [replace(run, learning_rate="constant") for run in runs]
+    return train(plan, runs, need_models=False)
 
 
 def curve(records):
@@ -49,7 +54,7 @@ def dead(records):
 
 def collapsed(l1):
     """Whether a curve is one of collapse, by the rule."""
-    return bool(l1[-1] < FALLEN * l1[0] and l1[-1] < STILL_FALLING * l1[len(l1) // 2])
+    return bool(l1[-1] < FALLEN * l1[0])
 
 
 def groups(results, dataset):

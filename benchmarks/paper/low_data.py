@@ -175,7 +175,8 @@ def _train_from_scratch(data, job, labels):
 def select(records, protocol, n):
     """Errors of every seed at the lam and penalty that a protocol chooses; None if not run.
 
-    Records are of one system and recipe, with several lams and seeds.
+    Records are of one system and recipe, with several lams and seeds. Seeds that have not all the
+    lams of others do not count: the choice would not be the same.
     """
     entries = [
         {**entry, "lam": record["lam"], "seed": record["seed"]}
@@ -184,14 +185,18 @@ def select(records, protocol, n):
     ]
     if not entries:
         return None
-    if protocol == "paper":
-        groups = group(entries, "lam", "C")
-        most = max(map(len, groups.values()))
-        complete = [same for same in groups.values() if len(same) == most]
-        return max(complete, key=lambda same: np.mean([e.get("val", 0.0) for e in same]))
     by_seed = group(entries, "seed").values()
+    most = max(len(_lams_in(same)) for same in by_seed)
+    by_seed = [same for same in by_seed if len(_lams_in(same)) == most]
+    if protocol == "paper":
+        groups = group([entry for same in by_seed for entry in same], "lam", "C").values()
+        return max(groups, key=lambda same: np.mean([e.get("val", 0.0) for e in same]))
     chosen = [_choose_strictly(same, records[0]) for same in by_seed]
     return chosen if None not in chosen else None
+
+
+def _lams_in(entries):
+    return {entry["lam"] for entry in entries}
 
 
 def _choose_strictly(entries, record):
@@ -202,7 +207,7 @@ def _choose_strictly(entries, record):
     if "cv" not in entries[0]:
         penalty = entries[0]["C"] if len(entries) == 1 else FIXED_PENALTY
         return next((e for e in entries if (e["lam"], e["C"]) == (fixed, penalty)), None)
-    lams = sorted({entry["lam"] for entry in entries}, key=lambda lam: lam or 0.0)
+    lams = sorted(_lams_in(entries), key=lambda lam: lam or 0.0)
 
     def rank(entry):
         # of equals, what one would have taken without looking

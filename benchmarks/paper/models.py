@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -40,6 +40,7 @@ class Run:
     recipe: str = "fast"
     epochs: int | None = None
     size: str = "full"
+    learning_rate: str | None = None
 
     @property
     def stem(self):
@@ -47,6 +48,8 @@ class Run:
         parts = [self.dataset, self.system, f"lam{self.lam:g}", f"seed{self.seed}", self.recipe]
         if self.epochs is not None:
             parts.append(f"epochs{self.epochs}")
+        if self.learning_rate is not None:
+            parts.append(self.learning_rate)
         if self.size != "full":
             parts.append(self.size)
         return "_".join(parts)
@@ -68,6 +71,8 @@ class Run:
             changes |= _TOY
         if self.epochs is not None:
             changes["max_iter"] = self.epochs
+        if self.learning_rate is not None:
+            changes["learning_rate"] = self.learning_rate
         model.set_params(**{name: v for name, v in changes.items() if name in published})
         # the energy has gamma / n_components, which the published step is chosen for
         share = model.n_components / published["n_components"]
@@ -103,7 +108,10 @@ def _load_data(name, models_dir, size):
 
 
 def training_rows(run, model, data):
-    """Rows for `fit`, which sets validation rows aside itself if the recipe wants some."""
+    """Rows for `fit`, which sets validation rows aside itself if the recipe wants some.
+
+    These are as many as the data's own, but drawn from all rows.
+    """
     rows = slice(_TOY_ROWS if run.size == "toy" else None)
     if not model.early_stopping:
         return data.X_train[rows]
@@ -152,9 +160,18 @@ def load_result(run, folders, kind="runs"):
     if not path.exists():
         return None
     result = json.loads(path.read_text())
-    now = parameters(run)
-    same = all(now.get(name, value) == value for name, value in result["parameters"].items())
-    return result if same else None
+    return result if is_current(result) else None
+
+
+def is_current(record):
+    """Whether a record is of a model with the settings that its run would have today."""
+    run = Run(**{field.name: record.get(field.name, field.default) for field in fields(Run)})
+    return _agree(record["parameters"], parameters(run.make()))
+
+
+def _agree(recorded, present):
+    """Whether parameters are the same, as far as both have them."""
+    return all(present.get(name, value) == value for name, value in recorded.items())
 
 
 def is_trained(run, folders):
@@ -162,9 +179,9 @@ def is_trained(run, folders):
     return model_path(run, folders).exists() and load_result(run, folders) is not None
 
 
-def parameters(run):
-    """Parameters that decide what a run learns, as JSON gives them back."""
-    chosen = {k: v for k, v in run.make().get_params().items() if k not in _HARMLESS}
+def parameters(model):
+    """Parameters that decide what an estimator learns, as JSON gives them back."""
+    chosen = {k: v for k, v in model.get_params().items() if k not in _HARMLESS}
     return json.loads(json.dumps(chosen))
 
 
@@ -173,7 +190,10 @@ def fit_or_load(run, data, folders):
     record = load_result(run, folders)
     path = model_path(run, folders)
     if record is not None and path.exists():
-        return joblib.load(path), record
+        model = joblib.load(path)
+        # records travel with the repository, models do not: one may be older than the other
+        if _agree(record["parameters"], parameters(model)):
+            return model, record
     model = run.make()
     diverged = None
     start = perf_counter()
@@ -191,8 +211,9 @@ def fit_or_load(run, data, folders):
         "diverged": diverged,
         "seconds": round(seconds, 2),
         "test": measure(model, data, "test"),
-        "validation": measure(model, data, "val"),
-        "parameters": parameters(run),
+        # where rows to stop by were drawn from all, most of the data's own were learnt from
+        "validation": None if model.early_stopping else measure(model, data, "val"),
+        "parameters": parameters(model),
         "machine": machine(),
         "history": {k: [_round(v) for v in curve] for k, curve in model.history_.items()},
     }

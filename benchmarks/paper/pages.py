@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from .files import read_all, write_whole
+from .models import is_current
 
 # no window, in worker processes neither
 matplotlib.use("Agg")
@@ -20,14 +21,26 @@ _COLOURS = {"SDL": "#0072B2", "VDL": "#D55E00", "WDL": "#009E73", "DO": "#CC79A7
 
 
 class Results:
-    """Everything that was measured, as read from the folder of results."""
+    """Everything that was measured, as read from the folder of results.
+
+    Records of models with other settings than today's are left out, and counted.
+    """
 
     def __init__(self, folder):
-        self.runs = read_all(folder / "runs")
-        self.denoising = read_all(folder / "denoising")
-        self.low_data = read_all(folder / "low_data")
-        self.atoms = read_all(folder / "atoms")
-        self.noise = {record["dataset"]: record["psnr"] for record in read_all(folder / "noise")}
+        self.n_outdated = 0
+        self.runs = self._read(folder / "runs")
+        self.denoising = self._read(folder / "denoising")
+        self.low_data = self._read(folder / "low_data")
+        self.atoms = self._read(folder / "atoms")
+        noise = [record for record in read_all(folder / "noise") if record["size"] == "full"]
+        self.noise = {record["dataset"]: record["psnr"] for record in noise}
+
+    def _read(self, folder):
+        records = read_all(folder)
+        # baselines have no model, hence no parameters
+        current = [r for r in records if "parameters" not in r or is_current(r)]
+        self.n_outdated += len(records) - len(current)
+        return current
 
     def datasets(self):
         """Those of the paper, and digits if something was run on them."""
@@ -38,6 +51,7 @@ def recipe_of(record):
     """How a model was trained, in a word or two."""
     epochs = record["epochs"]
     label = record["recipe"] + (f", {epochs} epochs" if epochs else "")
+    label += f", {record['learning_rate']} rate" if record.get("learning_rate") else ""
     return label + (f", {record['size']}" if record["size"] != "full" else "")
 
 

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import joblib
 import torch
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from skvdl import paper
 
@@ -98,7 +99,7 @@ def each(function, jobs, plan, what):
     """Call ``function(job, plan)`` for every job, a line of progress for each.
 
     The function returns what to say in that line. One that fails is reported and does not stop
-    the others. Returns the number of failures.
+    the others, unless its whole process was killed. Returns the number of failures.
     """
     if not jobs:
         return 0
@@ -106,16 +107,21 @@ def each(function, jobs, plan, what):
     load_data(plan.dataset, plan.folders.models, plan.size)
     print(f"{what}: {len(jobs)} to do, {plan.jobs} at once", flush=True)
     start = perf_counter()
-    failed = 0
+    count = failed = 0
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         pool = joblib.Parallel(n_jobs=plan.jobs, return_as="generator_unordered", batch_size=1)
         outcomes = pool(joblib.delayed(_guarded)(function, job, plan) for job in jobs)
-        for count, (line, error) in enumerate(outcomes, start=1):
-            left = (perf_counter() - start) / count * (len(jobs) - count)
-            print(f"[{count}/{len(jobs)}] {line}; {_duration(left)} left", flush=True)
-            if error:
-                failed += 1
-                print(error, file=sys.stderr, flush=True)
+        try:
+            for count, (line, error) in enumerate(outcomes, start=1):
+                left = (perf_counter() - start) / count * (len(jobs) - count)
+                print(f"[{count}/{len(jobs)}] {line}; {_duration(left)} left", flush=True)
+                if error:
+                    failed += 1
+                    print(error, file=sys.stderr, flush=True)
+        except TerminatedWorkerError as error:
+            # most likely for want of memory; what was finished is saved
+            print(error, file=sys.stderr, flush=True)
+            failed += len(jobs) - count
     return failed
 
 

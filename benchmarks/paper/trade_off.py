@@ -39,12 +39,13 @@ def run(plan):
 
 def measure_noise(plan):
     """PSNR of the noise itself, which natural patches are compared relative to."""
-    path = plan.folders.results / "noise" / f"{plan.dataset}.json"
+    size = "" if plan.size == "full" else f"_{plan.size}"
+    path = plan.folders.results / "noise" / f"{plan.dataset}{size}.json"
     if path.exists():
         return
     data = load_data(plan.dataset, plan.folders.models, plan.size)
     values = {str(s): pixel_psnr(data, "test", add_noise(data.X_test, s, 0)) for s in SIGMAS}
-    write_json(path, {"dataset": plan.dataset, "psnr": values})
+    write_json(path, {"dataset": plan.dataset, "size": plan.size, "psnr": values})
 
 
 def add_noise(X, sigma, seed):
@@ -55,6 +56,7 @@ def add_noise(X, sigma, seed):
 
 OTHER_FIGURE = "meets the paper's other figure"
 MET = ("within", "better in both", OTHER_FIGURE)
+MISSED = "missed"
 
 
 @dataclass(frozen=True)
@@ -117,12 +119,13 @@ def judge(psnr, sparsity, psnr_tolerance, sparsity_tolerance):
         return "within"
     if psnr >= -psnr_tolerance and sparsity >= -sparsity_tolerance:
         return "better in one, within in the other"
-    return "missed"
+    return MISSED
 
 
 def points(results, dataset):
     """All points of a dataset, by system and lam."""
-    records = [record for record in results.runs if record["dataset"] == dataset]
+    # not those of the ablation, which learn otherwise
+    records = [r for r in results.runs if r["dataset"] == dataset and not r.get("learning_rate")]
     return [
         Point(system, lam, recipe, same, _target(dataset, system, lam), _offsets(results, dataset))
         for (system, lam, recipe), same in group(records, "system", "lam", recipe_of).items()
@@ -143,10 +146,10 @@ def _offsets(results, dataset):
 
 
 def chosen(candidates):
-    """One point for each system and lam: met, then most seeds, then the fast recipe."""
+    """One point for each system and lam: not missed, then most seeds, then the fast recipe."""
 
     def rank(point):
-        return point.verdict in MET, len(point.records), point.recipe == "fast"
+        return point.verdict != MISSED, len(point.records), point.recipe == "fast"
 
     groups = {}
     for point in candidates:
@@ -168,7 +171,7 @@ def section(results, folders, page, dataset):
     every = points(results, dataset)
     used = chosen(every)
     rows, verdicts = [], []
-    for system, lam in _wanted(dataset, every):
+    for system, lam in _in_table(dataset, every):
         same = [p for p in every if (p.system, p.lam) == (system, lam)]
         rows += [_row(p, used[system, lam] is p and len(same) > 1) for p in same]
         target = _target(dataset, system, lam)
@@ -192,13 +195,17 @@ def section(results, folders, page, dataset):
     return lines
 
 
-def at_zeros(curve, sparsity):
+def at_zeros(curve, sparsity, widest=1.0):
     """PSNR of a curve at a share of zeros, on the straight line between two points of it.
 
-    None where the curve does not get there.
+    None where the curve does not get there, or the two are further apart than `widest`: curves
+    are concave, and a long line is well below them.
     """
     zeros = [point.sparsity for point in curve]
     if not zeros[0] <= sparsity <= zeros[-1]:
+        return None
+    above = next(i for i, share in enumerate(zeros) if share >= sparsity)
+    if above and zeros[above] - zeros[above - 1] > widest:
         return None
     return float(np.interp(sparsity, zeros, [point.psnr for point in curve]))
 
@@ -225,16 +232,20 @@ def _curve_lines(results, dataset):
     return [f"{text}:", "", *table(header, rows)]
 
 
-def _wanted(dataset, every):
-    """Systems and lams that belong in the table, run or not."""
+def wanted(dataset):
+    """Systems and lams that are to be run: of natural patches those the paper has figures for."""
     settings = published_settings(dataset)
     if dataset == "natural":
-        wanted = [(row["system"], row["lam"]) for row in reported("trade_off", dataset)]
-    else:
-        wanted = [(system, lam) for system in paper.SYSTEMS for lam in paper.lams(system, settings)]
+        return [(row["system"], row["lam"]) for row in reported("trade_off", dataset)]
+    return [(system, lam) for system in paper.SYSTEMS for lam in paper.lams(system, settings)]
+
+
+def _in_table(dataset, every):
+    """Systems and lams that belong in the table, run or not."""
     more = sorted((p.system, p.lam) for p in every if p.system not in paper.ABLATIONS)
     order = list(paper.SYSTEMS)
-    return sorted(dict.fromkeys(wanted + more), key=lambda pair: (order.index(pair[0]), pair[1]))
+    pairs = dict.fromkeys(wanted(dataset) + more)
+    return sorted(pairs, key=lambda pair: (order.index(pair[0]), pair[1]))
 
 
 def _row(point, used):
