@@ -106,8 +106,14 @@ _FAST = {
     ("mnist", "WDL-NL"): _SMALL_BATCHES,
     # without an encoder's prediction to start from it takes more of them
     ("mnist", "DO-NL"): {"batch_size": 64, "inference_max_iter": 20, "max_iter": 6},
-    # four times the rows of MNIST: as many steps are fewer epochs
-    ("natural", "SDL-NL"): {**_SMALL_BATCHES, "max_iter": 5},
+    # four times the rows of MNIST: as many steps are fewer epochs. No component dies here if the
+    # encoder learns fast, but five iterations would leave too few zeros for it to learn from.
+    ("natural", "SDL-NL"): {
+        "encoder_learning_rate_init": 8e-4,
+        "batch_size": 64,
+        "inference_max_iter": 12,
+        "max_iter": 3,
+    },
     ("natural", "VDL-NL"): {"max_iter": 10},
 }
 
