@@ -103,7 +103,7 @@ def section(results, folders, page, dataset):
         curves = {system: curve(same) for system, same in systems.items()}
         name = f"ablation_{dataset}_lam{lam:g}_{recipe}".replace(", ", "_").replace(" ", "")
         path = folders.figures / f"{name}.png"
-        _plot(curves, f"{NAMES[dataset]}, lam {lam:g}, {recipe} recipe", path)
+        _plot(curves, f"{NAMES[dataset]}, lam {lam:g}, {recipe}", path)
         lines += picture(path, page, f"l1 norm over epochs, {NAMES[dataset]}, lam {lam:g}")
     return lines
 

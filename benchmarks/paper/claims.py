@@ -185,7 +185,7 @@ def collapse_without_guard(results):
 
 def _ablations(results, dataset):
     for (lam, recipe), systems in ablation.groups(results, dataset).items():
-        yield f"{NAMES[dataset]}, lam {lam:g}, {recipe} recipe", systems
+        yield f"{NAMES[dataset]}, lam {lam:g}, recipe {recipe}", systems
 
 
 CLAIMS = (best_at_high_sparsity, probes_beat_raw, best_with_few_labels, collapse_without_guard)
