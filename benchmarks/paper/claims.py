@@ -12,7 +12,7 @@ from .pages import NAMES, NOT_RUN
 
 CONFIRMED, REFUTED = "confirmed", "not confirmed"
 LEVELS = (0.80, 0.85, 0.90)
-WIDEST = 0.2
+WIDEST = 0.15
 
 
 @dataclass(frozen=True)
