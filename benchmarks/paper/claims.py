@@ -10,7 +10,7 @@ from . import ablation, low_data, trade_off
 from .files import TARGETS
 from .pages import NAMES, NOT_RUN
 
-CONFIRMED, REFUTED = "confirmed", "not confirmed"
+CONFIRMED, REFUTED, UNDECIDED = "confirmed", "not confirmed", "not decided yet"
 LEVELS = (0.80, 0.85, 0.90)
 WIDEST = 0.15
 
@@ -70,6 +70,8 @@ def best_at_high_sparsity(results):
         "and on natural patches."
     )
     verdict, lacking = _so_far(_all(verdicts), missing)
+    if verdict == NOT_RUN and set(verdicts) != {NOT_RUN}:
+        verdict = UNDECIDED
     return Judgement(verdict, rule, evidence + lacking)
 
 
