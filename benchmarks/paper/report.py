@@ -17,10 +17,10 @@ step and rates wherever these suffice (`skvdl/paper.py` has the others); epochs 
 run.
 
 The settings in which *fast* departs from the defaults were chosen by a few trials whose figures on
-the test set were compared with the paper's: SDL and WDL on MNIST, SDL-NL on both (on natural patches
-by the validation set, once test figures had missed), and the number of epochs of VDL-NL on natural
-patches. Agreement there is fitted, not predicted. VDL, VDL-NL and DO on
-MNIST, SDL and VDL on natural patches have the defaults, which come from trials on MNIST
+the test set were compared with the paper's: SDL and WDL on MNIST, SDL-NL on both datasets (on
+natural patches by the validation set, once test figures had missed), and the number of epochs of
+VDL-NL on natural patches. Agreement there is fitted, not predicted. VDL, VDL-NL and DO on MNIST,
+SDL and VDL on natural patches have the defaults, which come from trials on MNIST
 (`benchmarks/README.md`).
 """
 
