@@ -114,7 +114,7 @@ _FAST = {
         "inference_max_iter": 12,
         "max_iter": 3,
     },
-    ("natural", "VDL-NL"): {"max_iter": 10},
+    ("natural", "VDL-NL"): {"max_iter": 14},
 }
 
 
