@@ -56,7 +56,7 @@ def compare(model, X):
                 "target": target,
                 "init": target,
             },
-            "transform": {"lam": model.lam},
+            "transform": {"lam": model.lam, "adapt_step": True},
         }
         for name, energy in energies.items():
             long = [

@@ -396,6 +396,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             max_iter=self.transform_max_iter,
             tol=self.transform_tol,
             gap_tol=self.transform_tol,
+            adapt_step=True,
         )
         missed = int(found.converged.logical_not().sum())
         if missed:

@@ -75,6 +75,7 @@ def fista(
     gap_tol=None,
     expected_iter=50,
     curvature=None,
+    adapt_step=False,
     compile=False,
 ):
     """Minimise the energy over the codes of one batch.
@@ -123,6 +124,10 @@ def fista(
     curvature : torch.Tensor of shape (), optional
         :func:`~skvdl.data_terms.network_curvature` of the decoder, if roughly known; not used
         for a linear one.
+    adapt_step : bool, default=False
+        Whether the automatic step of a network may grow, each row's by itself, where the
+        estimate of the curvature is too high. It takes more iterations, and ends much closer to
+        a minimum: without it, rows can seem converged because their steps are short.
     compile : bool, default=False
         Whether to fuse an iteration with ``torch.compile``, for a linear decoder with hinge and
         an automatic step. The first call then takes about a minute.
@@ -169,7 +174,7 @@ def fista(
         elif decoder.hidden:
             curvature = network_curvature(decoder) if curvature is None else curvature
             step = 1.0 / objective.curvature(curvature + term.ridge)
-            found = guarded_fista(objective, Z, step, tol, max_iter)
+            found = guarded_fista(objective, Z, step, tol, max_iter, adapt=adapt_step)
         else:
             objective.set_step(1.0 / objective.curvature(term.curvature()))
             found = _linear_fista(objective, Z, tol, max_iter, compile)

@@ -130,6 +130,26 @@ def test_fista_codes_are_the_lasso_solution(small):
         assert energy(x, z) == pytest.approx(energy(x, exact), rel=1e-8)
 
 
+def test_fista_codes_of_a_network_do_not_suffer_from_units_that_are_off(digits):
+    X = digits[0][:200]
+    model = make(NonLinearVDL, 32, hidden_layer_sizes=(64,), max_iter=20).fit(X)
+    model.set_params(transform_method="fista")
+
+    def mean_energy():
+        codes = model.transform(X)
+        error = np.mean((X - model.inverse_transform(codes)) ** 2)
+        return error + model.lam * codes.sum(axis=1).mean()
+
+    into, outof = model.decoder_.weights
+    with torch.no_grad():
+        model.decoder_.biases[0][:16] = -1e6
+        into[:16] = 0.0
+        expected = mean_energy()
+        into[:16] = 100 * into[16:32]
+        outof[:, :16] = outof[:, 16:32]
+    assert mean_energy() == pytest.approx(expected, rel=1e-3)
+
+
 def test_unfinished_inference_warns(small):
     model = make(VDL, transform_method="fista", transform_max_iter=1, transform_tol=0).fit(small)
     with pytest.warns(ConvergenceWarning, match="transform_max_iter=1"):

@@ -21,6 +21,7 @@ from skvdl.inference import duality_gap, fista
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 DECODERS = pytest.mark.parametrize("hidden", LINEAR_AND_MLP, ids=["linear", "mlp", "mlp2"])
 STEPS = pytest.mark.parametrize("step_size", ["auto", 0.3])
+ADAPT = pytest.mark.parametrize("adapt_step", [False, True], ids=["estimated", "adapted"])
 
 
 def close(found, expected, tol=1e-9):
@@ -77,11 +78,13 @@ def test_fixed_step_ends_at_the_same_minimum(n_components, positive):
 
 @SIGNS
 @DECODERS
+@ADAPT
 @pytest.mark.parametrize("start", ["zero", "random"])
-def test_energy_never_rises_from_one_iteration_to_the_next(hidden, positive, start):
+def test_energy_never_rises_from_one_iteration_to_the_next(hidden, positive, start, adapt_step):
     Y, decoder = randn(6, 8, seed=0), make_decoder(hidden, 12, 8, seed=1, scale=3.0)
     init = torch.zeros_like(Y[:, :1]).expand(6, 12) if start == "zero" else randn(6, 12, seed=2)
     options = {"lam": 0.05, "positive": positive, "init": init, "tol": 1e-9}
+    options["adapt_step"] = adapt_step
     begin = init.relu() if positive else init
     energies = [naive_energy(Y, decoder, begin, lam=0.05)]
     for max_iter in range(1, 31):
@@ -120,13 +123,15 @@ def test_with_the_hinge_the_batch_never_ends_above_its_start(hidden, positive, s
 @SIGNS
 @DECODERS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@ADAPT
 @pytest.mark.parametrize("beta", [0.0, 10.0])
-def test_huge_weights_do_not_diverge(hidden, positive, dtype, beta):
+def test_huge_weights_do_not_diverge(hidden, positive, dtype, beta, adapt_step):
     for seed in range(3):
         Y, init = randn(5, 6, seed=seed, dtype=dtype), randn(5, 9, seed=seed + 10, dtype=dtype)
         decoder = make_decoder(hidden, 9, 6, seed=seed + 20, scale=100.0, dtype=dtype)
         begin = init.relu() if positive else init
-        found = fista(Y, decoder, lam=0.02, beta=beta, init=init, positive=positive, max_iter=100)
+        options = {"positive": positive, "adapt_step": adapt_step, "max_iter": 100}
+        found = fista(Y, decoder, lam=0.02, beta=beta, init=init, **options)
         before = naive_energy(Y, decoder, begin, lam=0.02, beta=beta)
         after = naive_energy(Y, decoder, found.codes, lam=0.02, beta=beta)
         assert found.codes.isfinite().all()
@@ -149,6 +154,40 @@ def test_curvature_estimated_too_low_is_made_up_for(positive):
     found = fista(Y, decoder, **options)
     close(found.codes, to_numpy(Y) / 10 - 0.5 / 200, 1e-4)
     assert found.converged.all()
+
+
+def mostly_off(n_components, n_features, seed, weight):
+    """Return a network most of whose units are never on, the matrix of the others, and a shift.
+
+    With those that are on it is linear: the reconstruction is ``codes @ matrix.T + shift``.
+    """
+    decoder = make_decoder((40,), n_components, n_features, seed=seed)
+    with torch.no_grad():
+        decoder.weights[0][20:] *= weight
+        decoder.biases[0][:20] = 1e3
+        decoder.biases[0][20:] = -1e6
+    first, last = (weight.detach() for weight in decoder.weights)
+    return decoder, last[:, :20] @ first[:20], 1e3 * last[:, :20].sum(dim=1)
+
+
+@SIGNS
+@pytest.mark.parametrize("weight", [10.0, 100.0])
+def test_adapted_step_reaches_the_minimum_where_most_units_are_off(positive, weight):
+    # their weights count in the estimate of the curvature, and nowhere else
+    decoder, matrix, shift = mostly_off(6, 8, seed=0, weight=weight)
+    Y = 2 * randn(10, 6, seed=1).abs() @ matrix.T
+    options = {"lam": 0.02, "positive": positive, "max_iter": 5000}
+    linear = make_decoder((), 6, 8, seed=0)
+    with torch.no_grad():
+        linear.weights[0].copy_(matrix)
+    least = fista(Y, linear, gap_tol=1e-9, **options).energy
+    estimated = fista(Y + shift, decoder, **options)
+    assert estimated.converged.all()
+    assert (estimated.energy / least).mean() > 1.02
+    for tol, excess in ((1e-3, 5e-3), (1e-6, 1e-9)):
+        adapted = fista(Y + shift, decoder, adapt_step=True, tol=tol, **options)
+        assert adapted.converged.all()
+        assert (adapted.energy / least).max() < 1 + excess
 
 
 @SIGNS
@@ -202,7 +241,10 @@ def test_fixed_step_is_the_textbook_algorithm(hidden, positive, beta):
 @STEPS
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 @pytest.mark.parametrize("gamma", [0.0, 0.4])
-def test_codes_of_a_row_do_not_depend_on_its_neighbours(hidden, positive, step_size, tol, gamma):
+@ADAPT
+def test_codes_of_a_row_do_not_depend_on_its_neighbours(
+    hidden, positive, step_size, tol, gamma, adapt_step
+):
     Y, target = randn(50, 8, seed=0), randn(50, 14, seed=1)
     decoder = make_decoder(hidden, 14, 8, seed=2, scale=1.5)
 
@@ -215,6 +257,7 @@ def test_codes_of_a_row_do_not_depend_on_its_neighbours(hidden, positive, step_s
             target=target[rows],
             positive=positive,
             step_size=step_size,
+            adapt_step=adapt_step,
             tol=tol,
             max_iter=100,
         )
@@ -263,6 +306,11 @@ def test_rows_that_start_at_the_optimum_stop_at_once(hidden, positive, step_size
     assert again.converged.all()
     # a network's rows are looked at from the second iteration on
     assert again.n_iter.tolist() == [2 if hidden and step_size == "auto" else 1] * 3
+    adapted = fista(
+        Y, decoder, target=target, init=solved.codes, tol=1e-6, adapt_step=True, **options
+    )
+    assert adapted.converged.all()
+    close(adapted.codes, to_numpy(solved.codes), 1e-6)
     close(again.codes, to_numpy(solved.codes), 1e-6)
 
 
