@@ -56,7 +56,7 @@ def compare(model, X):
                 "target": target,
                 "init": target,
             },
-            "transform": {"lam": model.lam, "adapt_step": True},
+            "transform": {"lam": model.lam},
         }
         for name, energy in energies.items():
             long = [

@@ -51,7 +51,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "transform_tol": [Interval(Real, 0, None, closed="left")],
         "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
         "sparse_output": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", "adaptive"})],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
         "learning_rate": [StrOptions({"cosine", "constant"})],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
@@ -61,7 +61,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "encoder_bias_decay": [Interval(Real, 0, None, closed="left")],
         "inference_max_iter": [Interval(Integral, 1, None, closed="left")],
         "inference_tol": [Interval(Real, 0, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto", "adaptive"})],
         "compile": ["boolean"],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -392,11 +392,10 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             init=init,
             lam=self.lam,
             positive=self.positive_code,
-            step_size=self.step_size,
+            step_size="adaptive" if self.step_size == "auto" else self.step_size,
             max_iter=self.transform_max_iter,
             tol=self.transform_tol,
             gap_tol=self.transform_tol,
-            adapt_step=True,
         )
         missed = int(found.converged.logical_not().sum())
         if missed:

@@ -223,8 +223,8 @@ def plain_iteration(objective, X, C, C_new, move, age, momentum, last):
     return age, momentum, length, torch.ones_like(age)
 
 
-# By how much a step that is being adapted grows with each point that is taken: before one was
-# refused for the first time, and after. A faster start overshoots, a faster end is refused often.
+# By how much a step that is being adapted grows with each point that lowers the energy: before
+# one first failed to, and after. A faster start overshoots, a faster end fails often.
 _GROWTH = 1.25, 1.02
 
 
@@ -236,8 +236,8 @@ def guarded_fista(objective, Z, step, tol, max_iter, adapt=False):
     estimate of the curvature, for which there is no bound.
 
     The estimate can also be far too high, and then a row that hardly moves may be far from its
-    minimum. With `adapt` the step of each row grows, and none is done before a point of it was
-    refused: its step is then about as long as it can be.
+    minimum. With `adapt` the step of each row grows, and none is done before a point failed to
+    lower its energy: its step is then about as long as it can be.
     """
     rows = Rows(Z)
     coupled = objective.coupled
@@ -245,25 +245,25 @@ def guarded_fista(objective, Z, step, tol, max_iter, adapt=False):
     E, G = objective.value_and_grad(X)
     slack = E.abs() * (8 * torch.finfo(E.dtype).eps)
     age = torch.zeros_like(E)
-    step = torch.ones_like(E) * step
-    refused = torch.zeros_like(E, dtype=torch.bool)
-    least = 8 * torch.finfo(E.dtype).eps
+    step = estimate = torch.ones_like(E) * step
+    limited = torch.zeros_like(E, dtype=torch.bool)
     check = 2  # at least one step, however small: the encoder learns from it
     for k in range(1, max_iter + 1):
         C_new = objective.shrink(torch.addcmul(X, step, G, value=-1), step)
         if k == check:
             check = _next_check(k)
-            length, reach = _norm(C_new - X, coupled), _norm(X, coupled)
-            done = length <= tol * reach
+            length = _norm(C_new - X, coupled)
+            done = length <= tol * _norm(X, coupled)
             if adapt:
-                done = done.logical_and(refused.logical_or(length <= least * reach))
+                done = done.logical_and(limited.logical_or(length == 0))
             left = rows.retire(done, X, lambda _, E=E: E, k)
             if left is None:
                 return rows.table
             if left is not _ALL:
                 objective.term.take(left)
                 X, C, G, C_new = (v[left] for v in (X, C, G, C_new))
-                E, slack, age, step, refused = (v[left] for v in (E, slack, age, step, refused))
+                E, slack, age, step = (v[left] for v in (E, slack, age, step))
+                estimate, limited = estimate[left], limited[left]
         X_new = torch.addcmul(C_new, age / (age + 3), C_new - C)
         if objective.positive:
             X_new.relu_()
@@ -274,9 +274,12 @@ def guarded_fista(objective, Z, step, tol, max_iter, adapt=False):
         step = torch.where(accept.logical_or(age > 0), step, step / 2)
         if adapt:
             first, later = _GROWTH
-            longer = torch.where(refused, step * later, step * first)
-            step = torch.where(accept, longer, step)
-            refused = refused.logical_or(accept.logical_not())
+            longer = torch.where(limited, step * later, step * first)
+            # where rounding hides whether the energy falls, only the first step surely contracts
+            shorter = torch.maximum(step / 2, torch.minimum(step, estimate))
+            lower = E_new < E - slack
+            step = torch.where(lower, longer, torch.where(accept, shorter, step))
+            limited = limited.logical_or(lower.logical_not())
         age = torch.where(accept, age + 1, 0.0)
         X = torch.where(accept, X_new, X)
         G = torch.where(accept, G_new, G)

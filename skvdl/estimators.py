@@ -79,9 +79,9 @@ _SHARED_PARAMETERS = """lam : float, default=0.005
     inference_tol : float, default=1e-3
         Relative change of a code at which FISTA stops.
 
-    step_size : float or "auto", default="auto"
-        Step of FISTA. "auto" takes it from the curvature, with restarts, and never lets the
-        energy rise; a number gives plain FISTA with that step.
+    step_size : float, "auto" or "adaptive", default="auto"
+        Step of FISTA. "auto" takes it from the curvature and never lets the energy rise; with
+        "adaptive" it grows in `fit` of a network as in `transform`; a number gives plain FISTA.
 
     compile : bool, default=False
         Whether to fuse FISTA's iterations in `fit` with ``torch.compile``, for a linear decoder

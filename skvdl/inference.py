@@ -75,14 +75,13 @@ def fista(
     gap_tol=None,
     expected_iter=50,
     curvature=None,
-    adapt_step=False,
     compile=False,
 ):
     """Minimise the energy over the codes of one batch.
 
-    With ``step_size="auto"`` the step comes from the curvature, a row loses its momentum where
-    that might raise its energy, and the energy never rises; with the hinge, which is not convex,
-    it never ends above where it started. For a linear decoder the bound on the curvature holds;
+    Unless the step is given it comes from the curvature, a row loses its momentum where that might
+    raise its energy, and the energy never rises; with the hinge, which is not convex, it never
+    ends above where it started. For a linear decoder the bound on the curvature holds;
     for a network it is an estimate, and the step is halved where it proves too long. With a
     number as step this is FISTA as published.
 
@@ -107,8 +106,11 @@ def fista(
         Where to start, 0 when not given.
     positive : bool, default=True
         Whether codes are non-negative.
-    step_size : float or "auto", default="auto"
-        Step of the gradient.
+    step_size : float, "auto" or "adaptive", default="auto"
+        Step of the gradient. "adaptive" is for networks, elsewhere it is the same as "auto": the
+        step of each row may also grow, where the estimate of the curvature is too high. That takes
+        more iterations and ends much closer to a minimum; without it, rows can seem converged
+        because their steps are short.
     max_iter : int, default=200
         Iterations at most.
     tol : float, default=1e-3
@@ -124,10 +126,6 @@ def fista(
     curvature : torch.Tensor of shape (), optional
         :func:`~skvdl.data_terms.network_curvature` of the decoder, if roughly known; not used
         for a linear one.
-    adapt_step : bool, default=False
-        Whether the automatic step of a network may grow, each row's by itself, where the
-        estimate of the curvature is too high. It takes more iterations, and ends much closer to
-        a minimum: without it, rows can seem converged because their steps are short.
     compile : bool, default=False
         Whether to fuse an iteration with ``torch.compile``, for a linear decoder with hinge and
         an automatic step. The first call then takes about a minute.
@@ -149,7 +147,7 @@ def fista(
     (torch.Size([5, 12]), True, True)
     """
     n_components = decoder.weights[0].shape[1]
-    if beta or gamma or not lam or decoder.hidden or step_size != "auto":
+    if beta or gamma or not lam or decoder.hidden or not isinstance(step_size, str):
         gap_tol = None  # there is one for the plain lasso only
     with torch.inference_mode():
         if init is None:
@@ -167,14 +165,15 @@ def fista(
             tilt=lam if positive else 0.0,
         )
         objective = Objective(term, lam, beta, variance_threshold, positive, Y.shape[0])
-        if step_size != "auto":
+        if not isinstance(step_size, str):
             objective.set_step(torch.full_like(Y[0, 0], step_size))
             loop = coupled_fista if objective.coupled else textbook_fista
             found = loop(objective, Z, tol, max_iter)
         elif decoder.hidden:
             curvature = network_curvature(decoder) if curvature is None else curvature
             step = 1.0 / objective.curvature(curvature + term.ridge)
-            found = guarded_fista(objective, Z, step, tol, max_iter, adapt=adapt_step)
+            adapt = step_size == "adaptive"
+            found = guarded_fista(objective, Z, step, tol, max_iter, adapt=adapt)
         else:
             objective.set_step(1.0 / objective.curvature(term.curvature()))
             found = _linear_fista(objective, Z, tol, max_iter, compile)

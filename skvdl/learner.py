@@ -28,7 +28,7 @@ class InferenceSettings:
         Standard deviation the hinge asks of every component.
     positive : bool
         Whether codes are non-negative.
-    step_size : float or "auto"
+    step_size : float, "auto" or "adaptive"
         Step of FISTA.
     max_iter : int
         Iterations of FISTA at most.

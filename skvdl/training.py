@@ -270,7 +270,7 @@ def is_finite(means, learner):
 def _divergence_message(learner, epoch):
     settings = learner.inference
     remedy = "lower learning_rate_init, or scale the data to a standard deviation near 1"
-    if settings.step_size != "auto":
+    if not isinstance(settings.step_size, str):
         remedy = f"use step_size='auto' instead of {settings.step_size}, {remedy}"
     return (
         f"The energy is no longer finite in epoch {epoch + 1}: inference or learning diverged. "

@@ -236,8 +236,9 @@ def test_stems_differ_where_results_may():
     run = Run("VDL", "mnist", 0.005, 0)
     others = [{"system": "SDL"}, {"dataset": "digits"}, {"lam": 0.0005}, {"seed": 1}]
     others += [{"recipe": "paper"}, {"epochs": 5}, {"size": "toy"}, {"learning_rate": "constant"}]
+    others += [{"thorough": True}]
     stems = {run.stem, *(replace(run, **change).stem for change in others)}
-    assert len(stems) == 9
+    assert len(stems) == 10
     assert run.stem == "mnist_VDL_lam0.005_seed0_fast"
 
 
@@ -370,9 +371,10 @@ def test_report_shows_what_was_run(page, done):
     strict = cells(section(page, "Classification", "digits"), "DO", "fast, toy")[2]
     assert strict[3] == "not run"
     collapse = cells(section(page, "Ablation", "digits"), "unguarded-NL")
-    run = replace(run_of("unguarded-NL"), learning_rate="constant")
+    run = replace(run_of("unguarded-NL"), learning_rate="constant", thorough=True)
     record = read(done, "runs", run.stem)
     assert record["parameters"]["learning_rate"] == "constant"
+    assert record["parameters"]["step_size"] == "adaptive"
     l1 = record["history"]["l1"]
     assert collapse[0][5:8] == [f"{value:.3g}" for value in (l1[0], l1[2], l1[3])]
 

@@ -25,6 +25,8 @@ _NATURAL = {"n_train": 200_000, "n_val": 20_000, "n_test": 20_000}
 _DIGITS = {"n_components": 64, "hidden_layer_sizes": (256,)}
 _TOY = {"n_components": 16, "hidden_layer_sizes": (24,), "max_iter": 4, "batch_size": 50}
 _TOY_ROWS = 200
+# Inference of a network close to its minimum; what it shows, it shows in few epochs.
+_THOROUGH = {"step_size": "adaptive", "inference_max_iter": 40, "max_iter": 5}
 # What can change without another model being learnt.
 _HARMLESS = ("device", "verbose", "compile", "validation_fraction")
 
@@ -41,6 +43,7 @@ class Run:
     epochs: int | None = None
     size: str = "full"
     learning_rate: str | None = None
+    thorough: bool = False
 
     @property
     def stem(self):
@@ -50,6 +53,8 @@ class Run:
             parts.append(f"epochs{self.epochs}")
         if self.learning_rate is not None:
             parts.append(self.learning_rate)
+        if self.thorough:
+            parts.append("thorough")
         if self.size != "full":
             parts.append(self.size)
         return "_".join(parts)
@@ -64,7 +69,7 @@ class Run:
             random_state=self.seed,
         )
         published = model.get_params()
-        changes = {}
+        changes = dict(_THOROUGH) if self.thorough else {}
         if self.dataset == "digits":
             changes |= _DIGITS
         if self.size == "toy":
