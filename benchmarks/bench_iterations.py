@@ -22,6 +22,8 @@ from .common import print_table, save
 from .mnist import load_mnist, to_pixels
 
 STEP = 0.5
+# what the estimators take by themselves
+AUTOMATIC = {"training": "auto", "transform": "adaptive"}
 MODELS = {
     "linear, lam 0.005": (VarianceDictionaryLearning, {"lam": 0.005}, 2),
     "linear, lam 0.02": (VarianceDictionaryLearning, {"lam": 0.02}, 2),
@@ -43,8 +45,7 @@ def iterations(Y, decoder, step_size, goal, **energy):
 
 def compare(model, X):
     """Mean iterations over a few batches, for the energies of training and of transform."""
-    counts = {("training", "auto"): [], ("training", STEP): []}
-    counts |= {("transform", "auto"): [], ("transform", STEP): []}
+    counts = {(name, step): [] for name in AUTOMATIC for step in ("auto", STEP)}
     for Y in torch.from_numpy(X[:500]).split(250):
         with torch.no_grad():
             target = model.encoder_(Y)
@@ -59,14 +60,15 @@ def compare(model, X):
             "transform": {"lam": model.lam},
         }
         for name, energy in energies.items():
+            steps = {"auto": AUTOMATIC[name], STEP: STEP}
             long = [
                 fista(Y, model.decoder_, step_size=s, max_iter=LONG, tol=0.0, **energy)
-                for s in ("auto", STEP)
+                for s in steps.values()
             ]
             goal = min(run.energy.sum().item() for run in long) * (1 + 1e-4)
-            for step_size in ("auto", STEP):
+            for label, step_size in steps.items():
                 count = iterations(Y, model.decoder_, step_size, goal, **energy)
-                counts[name, step_size].append(count)
+                counts[name, label].append(count)
     return {f"{name}, {step}": float(np.mean(values)) for (name, step), values in counts.items()}
 
 
