@@ -51,7 +51,7 @@ class BaseVDL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "transform_tol": [Interval(Real, 0, None, closed="left")],
         "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
         "sparse_output": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", "adaptive"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
         "learning_rate": [StrOptions({"cosine", "constant"})],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],

@@ -223,8 +223,8 @@ def plain_iteration(objective, X, C, C_new, move, age, momentum, last):
     return age, momentum, length, torch.ones_like(age)
 
 
-# By how much a step that is being adapted grows with each point that lowers the energy: before
-# one first failed to, and after. A faster start overshoots, a faster end fails often.
+# By how much a step that is being adapted grows with each point that is taken: before one was
+# refused for the first time, and after. A faster start overshoots, a faster end is refused often.
 _GROWTH = 1.25, 1.02
 
 
@@ -236,14 +236,16 @@ def guarded_fista(objective, Z, step, tol, max_iter, adapt=False):
     estimate of the curvature, for which there is no bound.
 
     The estimate can also be far too high, and then a row that hardly moves may be far from its
-    minimum. With `adapt` the step of each row grows, and none is done before a point failed to
-    lower its energy: its step is then about as long as it can be.
+    minimum. With `adapt` the step of each row grows, and none is done before a point of it was
+    refused: its step is then, or was, about as long as it can be. At the kink of a relu no step is
+    short enough, and a row may still stop above its minimum.
     """
     rows = Rows(Z)
     coupled = objective.coupled
     X, C = Z, Z
     E, G = objective.value_and_grad(X)
-    slack = E.abs() * (8 * torch.finfo(E.dtype).eps)
+    limits = torch.finfo(E.dtype)
+    slack = E.abs() * (8 * limits.eps)
     age = torch.zeros_like(E)
     step = estimate = torch.ones_like(E) * step
     limited = torch.zeros_like(E, dtype=torch.bool)
@@ -273,13 +275,15 @@ def guarded_fista(objective, Z, step, tol, max_iter, adapt=False):
         accept = E_new <= E + slack
         step = torch.where(accept.logical_or(age > 0), step, step / 2)
         if adapt:
+            limited = limited.logical_or(accept.logical_not())
             first, later = _GROWTH
-            longer = torch.where(limited, step * later, step * first)
-            # where rounding hides whether the energy falls, only the first step surely contracts
+            longer = torch.where(limited, step * later, step * first).clamp_(max=limits.max)
+            # where rounding hides whether the energy falls, a long step may go to and fro forever
             shorter = torch.maximum(step / 2, torch.minimum(step, estimate))
-            lower = E_new < E - slack
-            step = torch.where(lower, longer, torch.where(accept, shorter, step))
-            limited = limited.logical_or(lower.logical_not())
+            hidden = limited.logical_and(E_new >= E - slack)
+            step = torch.where(accept, torch.where(hidden, shorter, longer), step)
+            # steps that grow could make much of what rounding allowed a start far away
+            slack = torch.where(accept, E_new, E).abs() * (8 * limits.eps)
         age = torch.where(accept, age + 1, 0.0)
         X = torch.where(accept, X_new, X)
         G = torch.where(accept, G_new, G)

@@ -351,7 +351,7 @@ class VarianceDictionaryLearning(BaseVDL):
 
 @_fill_doc(
     transform_tol="1e-3",
-    transform_stop="where a step as long as a code bears moves it by this share",
+    transform_stop="where a step moves a code by this share of its norm",
     least=22,
     beta="5.0",
     gamma="100.0",

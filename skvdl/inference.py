@@ -108,9 +108,9 @@ def fista(
         Whether codes are non-negative.
     step_size : float, "auto" or "adaptive", default="auto"
         Step of the gradient. "adaptive" is for networks, elsewhere it is the same as "auto": the
-        step of each row may also grow, where the estimate of the curvature is too high. That takes
-        more iterations and ends much closer to a minimum; without it, rows can seem converged
-        because their steps are short.
+        step of each row may also grow. Where the estimate of the curvature is much too high, as
+        with many hidden units that are off, rows else seem converged because their steps are
+        short; where it is not, they take some more iterations to no avail.
     max_iter : int, default=200
         Iterations at most.
     tol : float, default=1e-3
@@ -146,6 +146,8 @@ def fista(
     >>> result.codes.shape, bool((result.codes >= 0).all()), bool(result.converged.all())
     (torch.Size([5, 12]), True, True)
     """
+    if isinstance(step_size, str) and step_size not in ("auto", "adaptive"):
+        raise ValueError(f"step_size={step_size!r} must be a number, 'auto' or 'adaptive'.")
     n_components = decoder.weights[0].shape[1]
     if beta or gamma or not lam or decoder.hidden or not isinstance(step_size, str):
         gap_tol = None  # there is one for the plain lasso only

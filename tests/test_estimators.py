@@ -717,6 +717,7 @@ BAD_PARAMETERS = [
     {"learning_rate": "linear"},
     {"step_size": 0},
     {"step_size": "long"},
+    {"max_iter": "adaptive"},
     {"device": "tpu"},
     {"device": next(d for d in ("cuda", "mps") if d not in available_devices())},
     {"validation_fraction": 1.0},

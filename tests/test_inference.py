@@ -140,6 +140,24 @@ def test_huge_weights_do_not_diverge(hidden, positive, dtype, beta, step_size):
         assert np.all(after < before)
 
 
+def test_steps_that_grow_stay_finite():
+    # as good as no curvature: the minimum is far away, and steps grow on the way to it
+    Y, decoder = (
+        randn(5, 6, seed=0, dtype=torch.float32),
+        make_decoder((8,), 9, 6, seed=1, scale=3e-10, dtype=torch.float32),
+    )
+    options = {"lam": 0.0, "init": randn(5, 9, seed=2, dtype=torch.float32), "max_iter": 1000}
+    start = fista(Y, decoder, step_size="adaptive", **(options | {"max_iter": 1})).energy
+    found = fista(Y, decoder, step_size="adaptive", **options)
+    assert found.codes.isfinite().all()
+    assert (found.energy <= start).all()
+
+
+def test_unknown_step_is_refused():
+    with pytest.raises(ValueError, match="'atuo' must be a number, 'auto' or 'adaptive'"):
+        fista(randn(2, 3, seed=0), make_decoder((), 4, 3, seed=1), lam=0.1, step_size="atuo")
+
+
 @SIGNS
 def test_curvature_estimated_too_low_is_made_up_for(positive):
     # Two units that all but cancel where both are active; one is not, and the estimate of the
@@ -302,7 +320,7 @@ def test_rows_that_start_at_the_optimum_stop_at_once(hidden, positive, step_size
     assert again.converged.all()
     # a network's rows are looked at from the second iteration on, and if the step is to be
     # adapted they first look how long it can be
-    most = {"auto": 2, "adaptive": 15}.get(step_size, 1) if hidden else 1
+    most = {"auto": 2, "adaptive": 25}.get(step_size, 1) if hidden else 1
     assert again.n_iter.max() <= most
     close(again.codes, to_numpy(solved.codes), 1e-6)
 
