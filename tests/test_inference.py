@@ -140,17 +140,18 @@ def test_huge_weights_do_not_diverge(hidden, positive, dtype, beta, step_size):
         assert np.all(after < before)
 
 
-def test_steps_that_grow_stay_finite():
+def test_steps_grow_where_there_is_hardly_any_curvature():
     # as good as no curvature: the minimum is far away, and steps grow on the way to it
     Y, decoder = (
         randn(5, 6, seed=0, dtype=torch.float32),
         make_decoder((8,), 9, 6, seed=1, scale=3e-10, dtype=torch.float32),
     )
     options = {"lam": 0.0, "init": randn(5, 9, seed=2, dtype=torch.float32), "max_iter": 1000}
-    start = fista(Y, decoder, step_size="adaptive", **(options | {"max_iter": 1})).energy
+    estimated = fista(Y, decoder, **options).energy
     found = fista(Y, decoder, step_size="adaptive", **options)
     assert found.codes.isfinite().all()
-    assert (found.energy <= start).all()
+    assert found.converged.all()
+    assert found.energy.mean() < 0.9 * estimated.mean()
 
 
 def test_unknown_step_is_refused():

@@ -52,6 +52,7 @@ def recipe_of(record):
     epochs = record["epochs"]
     label = record["recipe"] + (f", {epochs} epochs" if epochs else "")
     label += f", {record['learning_rate']} rate" if record.get("learning_rate") else ""
+    label += ", thorough inference" if record.get("thorough") else ""
     return label + (f", {record['size']}" if record["size"] != "full" else "")
 
 
