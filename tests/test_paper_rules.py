@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from _paper_helpers import run_record
+from _paper_helpers import cells, run_record
 from sklearn.metrics import top_k_accuracy_score
 
 from benchmarks.paper import ablation, claims, low_data, probes, trade_off
@@ -199,6 +199,22 @@ def test_curve_is_read_off_at_the_papers_zeros():
 )
 def test_collapse_is_a_fall_to_less_than_half(l1, verdict):
     assert ablation.collapsed(np.array(l1)) is verdict
+
+
+def test_ablation_lists_every_way_a_system_was_run_and_what_was_not():
+    """Linear systems know no thorough inference: they are not missing from it."""
+    runs = [run_record("unguarded", 0.005, 20, 0.5, l1=(8, 4, 2))]
+    for thorough, l1 in ((False, (8, 7, 6)), (True, (8, 4, 3))):
+        runs.append({**run_record("unguarded-NL", 0.005, 20, 0.5, l1=l1), "thorough": thorough})
+    runs = [{**run, "learning_rate": "constant"} for run in runs]
+    page = "\n".join(ablation._table(ablation.groups(results_of(runs), "mnist")))
+    own, thorough = "fast, constant rate", "fast, constant rate, thorough inference"
+    (row,) = cells(page, "unguarded", "nothing", "0.005")
+    assert (row[3], row[8], row[-1]) == (own, "0.25", "collapse")
+    rows = cells(page, "unguarded-NL")
+    assert {(row[3], row[-1]) for row in rows} == {(own, "no collapse"), (thorough, "collapse")}
+    (row,) = cells(page, "WDL-NL")
+    assert (row[3], row[-1]) == ("not run", "not run")
 
 
 def curves(best, *, without=(), most=0.93):

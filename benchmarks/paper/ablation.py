@@ -81,31 +81,7 @@ def section(results, folders, page, dataset):
     """Lines of the report."""
     lines = [f"### {NAMES[dataset]}", ""]
     found = groups(results, dataset)
-    header = ("system", "guard", "lam", "recipe", "epochs", "l1, first epoch", "halfway", "last")
-    header += ("last / first", "last / variance guard's", "dead", "verdict")
-    rows = []
-    for (lam, recipe), systems in found.items() or {(LAM, NOT_RUN): {}}.items():
-        curves = {system: curve(same) for system, same in systems.items()}
-        for system in SYSTEMS:
-            kind, dash, suffix = system.partition("-")
-            names = (system, GUARDS[kind], f"{lam:g}")
-            if system not in curves:
-                rows.append((*names, NOT_RUN, "", "", "", "", "", "", "", NOT_RUN))
-                continue
-            l1, guarded = curves[system], curves.get(f"VDL{dash}{suffix}")
-            rows.append(
-                (
-                    *names,
-                    recipe,
-                    len(l1),
-                    *(f"{value:.3g}" for value in (l1[0], l1[len(l1) // 2], l1[-1])),
-                    f"{l1[-1] / l1[0]:.2f}",
-                    "" if guarded is None else f"{l1[-1] / guarded[-1]:.2f}",
-                    dead(systems[system]),
-                    "collapse" if collapsed(l1) else "no collapse",
-                )
-            )
-    lines += table(header, rows)
+    lines += _table(found)
     for (lam, recipe), systems in found.items():
         curves = {system: curve(same) for system, same in systems.items()}
         name = f"ablation_{dataset}_lam{lam:g}_{recipe}".replace(", ", "_").replace(" ", "")
@@ -115,20 +91,47 @@ def section(results, folders, page, dataset):
     return lines
 
 
+def _table(found):
+    """One row for every way in which a system was run, one for a system that was not."""
+    header = ("system", "guard", "lam", "recipe", "epochs", "l1, first epoch", "halfway", "last")
+    header += ("last / first", "last / variance guard's", "dead", "verdict")
+    rows = []
+    for system in SYSTEMS:
+        kind, dash, suffix = system.partition("-")
+        ways = {key: systems for key, systems in found.items() if system in systems}
+        if not ways:
+            empty = [""] * (len(header) - 5)
+            rows.append((system, GUARDS[kind], f"{LAM:g}", NOT_RUN, *empty, NOT_RUN))
+        for (lam, recipe), systems in ways.items():
+            l1, guarded = curve(systems[system]), systems.get(f"VDL{dash}{suffix}")
+            rows.append(
+                (
+                    *(system, GUARDS[kind], f"{lam:g}", recipe, len(l1)),
+                    *(f"{value:.3g}" for value in (l1[0], l1[len(l1) // 2], l1[-1])),
+                    f"{l1[-1] / l1[0]:.2f}",
+                    "" if guarded is None else f"{l1[-1] / curve(guarded)[-1]:.2f}",
+                    dead(systems[system]),
+                    "collapse" if collapsed(l1) else "no collapse",
+                )
+            )
+    return table(header, rows)
+
+
 def _plot(curves, title, path):
-    figure, axes = new_figure(1, 2, 9, 3.8, sharey=True)
-    for ax, suffix, name in zip(axes[0], ("", "-NL"), ("linear", "network"), strict=True):
-        for kind, guard in GUARDS.items():
-            if kind + suffix in curves:
-                l1 = curves[kind + suffix]
-                style = style_of(kind + suffix)
-                ax.plot(np.arange(1, len(l1) + 1), l1, label=f"{kind + suffix} ({guard})", **style)
+    kinds = {"linear": "", "network": "-NL"}
+    run = {name: [k for k in GUARDS if k + suffix in curves] for name, suffix in kinds.items()}
+    run = {name: guards for name, guards in run.items() if guards}
+    figure, axes = new_figure(1, len(run), 4.5 * len(run), 3.8, sharey=True)
+    for ax, (name, guards) in zip(axes[0], run.items(), strict=True):
+        for system, guard in ((k + kinds[name], GUARDS[k]) for k in guards):
+            l1 = curves[system]
+            style = style_of(system)
+            ax.plot(np.arange(1, len(l1) + 1), l1, label=f"{system} ({guard})", **style)
         ax.set_title(f"{title}: {name}", loc="left", fontsize="small")
         log_axis(ax.yaxis)
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("epoch")
         tidy(ax)
-        if ax.lines:
-            ax.legend(frameon=False, fontsize="small")
+        ax.legend(frameon=False, fontsize="small")
     axes[0, 0].set_ylabel("l1 norm of a code")
     save_figure(figure, path)
