@@ -15,7 +15,7 @@ from _paper_helpers import cells, run_record, section
 
 from benchmarks.paper import low_data, models, probes, sweep
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.files import TARGETS, Folders
+from benchmarks.paper.files import TARGETS, Folders, write_json
 from benchmarks.paper.models import Run
 from skvdl import VarianceDictionaryLearning, paper
 from skvdl.datasets import load_digits
@@ -292,7 +292,9 @@ def test_probes_are_measured_by_both_protocols(done):
         found = read(done, "low_data", stem)["protocols"]
         for protocol, by in (("paper", "val"), ("strict", "cv")):
             assert list(found[protocol]) == ["1", "2", "all"]
-            assert [entry["C"] for entry in found[protocol]["2"]] == list(probes.PENALTIES)
+            assert [(entry["draw"], entry["C"]) for entry in found[protocol]["2"]] == [
+                (draw, penalty) for draw in (0, 1) for penalty in probes.PENALTIES
+            ]
             assert all(0 < entry[by] <= 1 for entry in found[protocol]["2"])
             for entries in found[protocol].values():
                 assert all(0 <= entry["top3"] <= entry["top1"] < 0.9 for entry in entries)
@@ -319,6 +321,23 @@ def test_more_labels_are_added_to_what_is_there(done, tmp_path, monkeypatch):
     before, after = (read(f, "low_data", run.stem)["protocols"] for f in (done, tmp_path))
     assert list(after["strict"]) == ["1", "2", "all", "5"]
     assert after["paper"]["2"] == before["paper"]["2"]
+
+
+def test_draws_that_are_missing_are_added(done, tmp_path):
+    run = run_of("VDL")
+    for kind in ("runs", "low_data"):
+        for path in (done / "results" / kind).glob("*.json"):
+            write_json(tmp_path / "results" / kind / path.name, json.loads(path.read_text()))
+    path = tmp_path / "results" / "low_data" / f"{run.stem}.json"
+    record = json.loads(path.read_text())
+    for found in record["protocols"].values():
+        found["2"] = [entry for entry in found["2"] if entry["draw"] == 0]
+    write_json(path, record)
+    (tmp_path / "models").symlink_to(done / "models")
+    command = ["low-data", "--systems", "VDL", "--lams", LAM, "--labels", "1", "2", "all"]
+    assert main([*command, *arguments(tmp_path)]) == 0
+    before, after = (read(f, "low_data", run.stem)["protocols"] for f in (done, tmp_path))
+    assert after == before
 
 
 def test_low_data_needs_labels(monkeypatch, tmp_path):

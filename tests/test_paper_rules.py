@@ -31,9 +31,14 @@ def test_few_labels_are_as_many_of_every_class():
 
 def test_strict_draws_differ_between_seeds_and_the_papers_do_not():
     data = SimpleNamespace(y_train=np.repeat(np.arange(10), 30))
-    draws = [{p: rows for _, (p,), rows in low_data._draws(data, seed, [5])} for seed in (0, 1)]
-    assert np.array_equal(draws[0]["paper"], draws[1]["paper"])
-    assert not np.array_equal(draws[0]["strict"], draws[1]["strict"])
+    rows = {
+        (seed, draw, protocol): tuple(rows)
+        for seed in (0, 1)
+        for _, draw, (protocol,), rows in low_data._draws(data, seed, [(5, 0), (5, 1)])
+    }
+    for draw in (0, 1):
+        assert rows[0, draw, "paper"] == rows[1, draw, "paper"]
+    assert len(set(rows.values())) == len(rows) - 2  # all else is different
 
 
 def test_folds_keep_labels_apart():
@@ -53,8 +58,8 @@ def probe_record(system, seed, lam, paper_entries, strict_entries, n=2):
     return {"system": system, "seed": seed, "lam": lam, **how, "protocols": protocols}
 
 
-def entry(top1, C=1.0, **by):
-    return {"C": C, "top1": top1, "top3": top1 / 2, **by}
+def entry(top1, C=1.0, draw=0, **by):
+    return {"draw": draw, "C": C, "top1": top1, "top3": top1 / 2, **by}
 
 
 def test_papers_protocol_selects_by_mean_validation_accuracy():
@@ -76,6 +81,28 @@ def test_seeds_without_all_lams_do_not_count(protocol):
         entries = [entry(lam, val=value, cv=value)]
         records.append(probe_record("VDL", seed, lam, entries, entries))
     assert [(e["seed"], e["lam"]) for e in low_data.select(records, protocol, 2)] == [(0, 0.001)]
+
+
+@pytest.mark.parametrize("protocol", low_data.PROTOCOLS)
+def test_draws_without_all_lams_do_not_count(protocol):
+    """As while an experiment is being repeated with more draws."""
+    records = []
+    for lam, n_draws in ((0.001, 2), (0.005, 1)):
+        entries = [entry(lam, draw=draw, val=0.5 + lam, cv=0.5 + lam) for draw in range(n_draws)]
+        records.append(probe_record("VDL", 0, lam, entries, entries))
+    assert [(e["draw"], e["lam"]) for e in low_data.select(records, protocol, 2)] == [(0, 0.005)]
+
+
+def test_strict_protocol_selects_for_each_draw_and_the_papers_for_all_together():
+    scores = {0.001: (0.8, 0.5, 0.5), 0.02: (0.7, 0.6, 0.6)}
+    records = []
+    for lam, values in scores.items():
+        entries = [entry(lam, draw=draw, val=v, cv=v) for draw, v in enumerate(values)]
+        records.append(probe_record("VDL", 0, lam, entries, entries))
+    strict = low_data.select(records, "strict", 2)
+    assert [(e["draw"], e["lam"]) for e in strict] == [(0, 0.001), (1, 0.02), (2, 0.02)]
+    together = low_data.select(records, "paper", 2)
+    assert [(e["draw"], e["lam"]) for e in together] == [(0, 0.02), (1, 0.02), (2, 0.02)]
 
 
 def test_strict_protocol_selects_for_each_seed_by_its_own_labels():
@@ -325,6 +352,12 @@ def test_claims_about_probes_compare_what_was_measured_on_the_same_seeds():
     judgement = claims.probes_beat_raw(results_of(low=low))
     assert judgement.verdict == claims.CONFIRMED
     assert f"protocol *paper* (seeds: 1): **{claims.CONFIRMED}**" in judgement.evidence
+    # or other draws
+    for record in low:
+        if record["system"] == low_data.RAW and record["seed"] == 0:
+            for entries in record["protocols"]["paper"].values():
+                entries.append(entry(0.0, draw=1, val=1.0))
+    assert claims.probes_beat_raw(results_of(low=low)).verdict == claims.CONFIRMED
     # with a lam missing the verdict is not the last word
     low = [r for r in low if (r["system"], r["lam"]) != ("SDL-NL", 0.02)]
     judgement = claims.probes_beat_raw(results_of(low=low))

@@ -91,7 +91,7 @@ def candidates(Z, y, test, *, validation=None, cross_validate=None):
             entry["val"] = accuracy(score(validation[0]), validation[1])
         if folds:
             parts = [accuracy(probe(Z[a], y[a], penalty)(Z[b]), y[b]) for a, b in folds]
-            entry["cv"] = float(np.mean(parts))
+            entry["cv"] = round(float(np.mean(parts)), 6)
         found.append(entry)
     return found
 
