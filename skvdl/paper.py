@@ -23,7 +23,8 @@ _KINDS = {
     "unguarded": ("VDL", {"regularizer": None, "beta": 0.0}),
 }
 
-# For every system. FISTA stops in `transform` where it stops in `fit`: the codes of DO.
+# For every system: where FISTA stops in `transform`, for the codes of DO. The tolerance is the
+# published one; for a linear decoder with the automatic step it bounds the duality gap instead.
 _COMMON = {"positive_code": True, "transform_max_iter": 200, "transform_tol": 1e-3}
 
 # For every system on a dataset.

@@ -113,7 +113,9 @@ def test_nothing_is_done_twice(done, monkeypatch, capsys):
     assert main(["denoising", *common]) == 0
     assert main(["low-data", *few, "--labels", "2", "all", *common]) == 0
     assert main(["atoms", *few, *common]) == 0
-    assert capsys.readouterr().out == ""
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(line.endswith(": nothing left to do") for line in lines)
     assert times == {path: path.stat().st_mtime_ns for path in done.rglob("*.json")}
 
 
@@ -124,7 +126,7 @@ def test_records_without_models_are_enough_for_the_trade_off(done, tmp_path, mon
     assert main(["train", "--systems", "VDL", "--lams", LAM, *arguments(tmp_path)]) == 1
 
 
-def test_interrupted_sweep_goes_on(tmp_path, monkeypatch):
+def test_interrupted_sweep_goes_on(tmp_path, monkeypatch, capsys):
     command = ["train", "--systems", "SDL", "VDL", "--lams", LAM, "--seeds", "2"]
     command += arguments(tmp_path)
     order, fit = [], VarianceDictionaryLearning.fit
@@ -136,8 +138,8 @@ def test_interrupted_sweep_goes_on(tmp_path, monkeypatch):
         return fit(model, X, y)
 
     monkeypatch.setattr(VarianceDictionaryLearning, "fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        main(command)
+    assert main(command) == 130
+    assert "the same command again goes on" in capsys.readouterr().err
     # a first seed of everything comes first
     assert order == [(0, "unit_norm"), (0, "variance"), (1, "unit_norm")]
     assert len(list(tmp_path.rglob("*.joblib"))) == 2
@@ -145,6 +147,19 @@ def test_interrupted_sweep_goes_on(tmp_path, monkeypatch):
     assert order[3:] == [(1, "unit_norm"), (1, "variance")]
     assert len(list(tmp_path.rglob("*.joblib"))) == len(list(tmp_path.rglob("*.json"))) == 4
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_missing_images_are_told_without_a_traceback(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SKVDL_DATA_HOME", str(tmp_path))
+    assert main(["train", *arguments(tmp_path), "--dataset=natural"]) == 1
+    assert capsys.readouterr().err.startswith(f"There is no folder {tmp_path / 'natural'}.")
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--jobs", "--epochs"])
+def test_counts_start_from_one(option, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", option, "0"])
+    assert f"argument {option}: 0 is less than 1" in capsys.readouterr().err
 
 
 def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
@@ -346,6 +361,10 @@ def test_low_data_needs_labels(monkeypatch, tmp_path):
         main(["low-data", *arguments(tmp_path)])
 
 
+def test_report_tells_that_nothing_was_trained_as_published(page):
+    assert "No figure on this page was made with *paper*." in page.partition("\n## ")[0]
+
+
 def test_report_shows_every_published_point_as_not_run(page):
     mnist = section(page, "Trade-off", "MNIST")
     for system in paper.SYSTEMS:
@@ -390,12 +409,16 @@ def test_report_shows_what_was_run(page, done):
     strict = cells(section(page, "Classification", "digits"), "DO", "fast, toy")[2]
     assert strict[3] == "not run"
     collapse = cells(section(page, "Ablation", "digits"), "unguarded-NL")
-    run = replace(run_of("unguarded-NL"), learning_rate="constant", thorough=True)
-    record = read(done, "runs", run.stem)
-    assert record["parameters"]["learning_rate"] == "constant"
-    assert record["parameters"]["step_size"] == "adaptive"
-    l1 = record["history"]["l1"]
-    assert collapse[0][5:8] == [f"{value:.3g}" for value in (l1[0], l1[2], l1[3])]
+    ways = {row[3]: row[5:8] for row in collapse}
+    assert len(ways) == len(collapse) == 2
+    own, deep = "fast, constant rate", "fast, constant rate, thorough inference"
+    for how, thorough, step_size in ((own, False, "auto"), (deep, True, "adaptive")):
+        run = replace(run_of("unguarded-NL"), learning_rate="constant", thorough=thorough)
+        record = read(done, "runs", run.stem)
+        assert record["parameters"]["learning_rate"] == "constant"
+        assert record["parameters"]["step_size"] == step_size
+        l1 = record["history"]["l1"]
+        assert ways[f"{how}, toy"] == [f"{value:.3g}" for value in (l1[0], l1[2], l1[3])]
 
 
 def test_report_has_its_pictures(page, done):
@@ -427,6 +450,7 @@ def test_paper_figures_are_compared_and_judged(tmp_path):
     output = tmp_path / "REPORT.md"
     places = [f"--{name}={tmp_path / name}" for name in ("results", "figures")]
     assert main(["report", *places, f"--output={output}"]) == 0
+    assert "made with *paper*" not in output.read_text()
     text = section(output.read_text(), "Trade-off", "MNIST")
     fast, slow = cells(text, "VDL", LAM)
     assert fast[4:8] == ["2", "19.01 ± 0.01", "20.7", "-1.69"]

@@ -146,6 +146,9 @@ def test_equal_scores_fall_to_what_was_fixed_in_advance():
         (-0.1, 0.2, "better in one, within in the other"),
         (2.0, -0.03, "missed"),
         (-0.4, 0.0, "missed"),
+        (-0.304, 0.0, "missed"),
+        (0.1, -0.0201, "missed"),
+        (18.1 - 18.4, 0.0, "within"),
     ],
 )
 def test_verdicts_on_points(psnr, sparsity, verdict):
@@ -258,6 +261,15 @@ def curves(best, *, without=(), most=0.93):
     return runs
 
 
+def wide(runs):
+    """The same runs with the first point of every curve further off."""
+    least = min(run["test"]["sparsity"] for run in runs)
+    for run in runs:
+        if run["test"]["sparsity"] == least:
+            run["test"]["sparsity"] -= 0.02
+    return runs
+
+
 SO_FAR = " so far"
 
 
@@ -289,6 +301,10 @@ def test_first_claim_tells_the_figures_it_rests_on():
     lines = claims.best_at_high_sparsity(results_of(less)).evidence
     lacking = "MNIST, DO 0, 0.0001, 0.0005, 0.001, 0.003, 0.005; natural patches, SDL-NL 0.01"
     assert lines[-1] == f"lams not run: {lacking}"
+    # SDL and DO-NL get there, but between points that are too far from each other
+    gaps = [("mnist", s, lam) for s in ("SDL", "DO-NL") for lam in paper.lams(s)[1:-1]]
+    lines = claims.best_at_high_sparsity(results_of(wide(curves("VDL-NL", without=gaps)))).evidence
+    assert lines[0].endswith("; left out, points too far apart: SDL, DO-NL")
 
 
 def test_first_claim_does_not_rest_on_long_lines():

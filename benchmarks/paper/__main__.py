@@ -28,12 +28,19 @@ EXPERIMENTS = {
 }
 
 
+def _count(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
 def _lams(text):
     return text if text in ("all", "reported") else float(text)
 
 
 def _labels(text):
-    return text if text == "all" else int(text)
+    return text if text == "all" else _count(text)
 
 
 def parse(arguments):
@@ -49,8 +56,16 @@ def parse(arguments):
     places.add_argument("--figures", type=Path, default=folders.figures, help="folder of plots")
     work = argparse.ArgumentParser(add_help=False)
     systems = (*paper.SYSTEMS, *paper.ABLATIONS)
-    work.add_argument("--dataset", choices=DATASETS, default=plan.dataset)
-    work.add_argument("--systems", nargs="+", choices=systems, help="default: the paper's")
+    work.add_argument(
+        "--dataset", choices=DATASETS, default=plan.dataset, help="default: %(default)s"
+    )
+    work.add_argument(
+        "--systems",
+        nargs="+",
+        choices=systems,
+        metavar="SYSTEM",
+        help=f"of {', '.join(systems)}; default: those of the paper",
+    )
     work.add_argument(
         "--lams",
         nargs="+",
@@ -58,18 +73,34 @@ def parse(arguments):
         help="numbers; or 'all' published, or 'reported', those with figures in the paper (the "
         "default for natural patches)",
     )
-    work.add_argument("--seeds", type=int, default=plan.seeds, help="how many, from 0 on")
-    work.add_argument("--recipe", choices=paper.RECIPES, default=plan.recipe)
-    work.add_argument("--epochs", type=int, help="default: the recipe's")
+    work.add_argument(
+        "--seeds", type=_count, default=plan.seeds, help="how many, from 0 on; default: %(default)s"
+    )
+    work.add_argument(
+        "--recipe",
+        choices=paper.RECIPES,
+        default=plan.recipe,
+        help="as published, or the same in far fewer epochs; default: %(default)s",
+    )
+    work.add_argument("--epochs", type=_count, help="default: the recipe's")
     work.add_argument("--size", choices=SIZES, default=plan.size, help="toy is for tests")
-    work.add_argument("--jobs", type=int, default=plan.jobs, help="processes, one thread each")
+    work.add_argument(
+        "--jobs",
+        type=_count,
+        default=plan.jobs,
+        help="processes, one thread each; default: %(default)s",
+    )
     work.add_argument("--models", type=Path, default=folders.models, help="folder of models")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (_, text) in EXPERIMENTS.items():
         command = commands.add_parser(name, parents=[places, work], help=text, description=text)
         if name == "low-data":
             command.add_argument(
-                "--labels", nargs="+", type=_labels, default=list(plan.labels), help="a class"
+                "--labels",
+                nargs="+",
+                type=_labels,
+                default=list(plan.labels),
+                help="numbers of labels a class, or 'all'; default: the paper's",
             )
     text = "write the page from the results"
     command = commands.add_parser("report", parents=[places], help=text, description=text)
@@ -101,7 +132,14 @@ def main(arguments=None):
         labels=tuple(getattr(options, "labels", Plan().labels)),
         folders=Folders(options.models, options.results, options.figures),
     )
-    failed = EXPERIMENTS[options.command][0](plan)
+    try:
+        failed = EXPERIMENTS[options.command][0](plan)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command again goes on where it was", file=sys.stderr)
+        return 130
     if failed:
         print(f"{failed} failed; the same command again tries them once more", file=sys.stderr)
     return int(bool(failed))

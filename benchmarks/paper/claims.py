@@ -50,6 +50,11 @@ def best_at_high_sparsity(results):
         judged = []
         for level in LEVELS:
             found = {s: trade_off.at_zeros(curve, level, WIDEST) for s, curve in curves.items()}
+            apart = [
+                system
+                for system, curve in curves.items()
+                if found[system] is None and trade_off.at_zeros(curve, level) is not None
+            ]
             found = {system: value for system, value in found.items() if value is not None}
             order = sorted(found.items(), key=lambda pair: -pair[1])
             told = ", ".join(f"{system} {value:.2f} dB" for system, value in order)
@@ -57,6 +62,8 @@ def best_at_high_sparsity(results):
                 judged.append(CONFIRMED if order[0][0] == "VDL-NL" else REFUTED)
             else:
                 told = f"not judged, no points of VDL-NL or of others near; {told or 'of nobody'}"
+            if apart:
+                told += f"; left out, points too far apart: {', '.join(apart)}"
             evidence.append(f"{NAMES[dataset]}, {level:.0%} zeros: {told}")
         verdicts += judged or [NOT_RUN]
         run = {(system, point.lam) for system, curve in curves.items() for point in curve}
@@ -186,7 +193,9 @@ def collapse_without_guard(results):
         fallen = [s for s in guarded if ablation.collapsed(ablation.curve(systems[s]))]
         text = f"collapse of {', '.join(fallen)}" if fallen else "no collapse"
         evidence.append(f"{key}, with a guard ({', '.join(guarded) or NOT_RUN}): {text}")
-    return Judgement(_all(verdicts), f"{ablation.RULE} Both must.", evidence)
+    return Judgement(
+        _all(verdicts), f"{ablation.RULE} Both must, in every way they were run.", evidence
+    )
 
 
 def _ablations(results, dataset):

@@ -111,8 +111,8 @@ class Point:
 
 
 def judge(psnr, sparsity, psnr_tolerance, sparsity_tolerance):
-    """Verdict on differences to the paper, as rounded in the table."""
-    psnr, sparsity = round(psnr, 2), round(sparsity, 3)
+    """Verdict on differences to the paper; rounding is that of the computer alone."""
+    psnr, sparsity = round(psnr, 9), round(sparsity, 9)
     if psnr >= 0 and sparsity >= 0:
         return "better in both" if psnr or sparsity else "within"
     if abs(psnr) <= psnr_tolerance and abs(sparsity) <= sparsity_tolerance:
@@ -225,11 +225,13 @@ def _curve_lines(results, dataset):
         rows.append((target["system"], f"{target['lam']:g}", _paper_zeros(target), *cells))
     if not rows:
         return []
-    text = "The same curves at the paper's share of zeros, whatever lam it takes to get there"
+    text = "The same curves at the paper's share of zeros, whatever lam it takes to get there: on "
+    text += "straight lines between two points, which are too low where these are far apart"
     if dataset in TARGETS["relative_to_noise"]:
-        text += " (the paper's PSNR shifted by the difference of noise)"
+        text += "; the paper's PSNR shifted by the difference of noise"
+    text += ". Left out are points beyond the ends of a curve"
     header = ("system", "paper's lam", "zeros, %", "PSNR here, dB", "paper", "difference")
-    return [f"{text}:", "", *table(header, rows)]
+    return [f"{text}.", "", *table(header, rows)]
 
 
 def wanted(dataset):
