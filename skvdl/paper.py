@@ -108,11 +108,13 @@ _FAST = {
     # without an encoder's prediction to start from it takes more of them
     ("mnist", "DO-NL"): {"batch_size": 64, "inference_max_iter": 20, "max_iter": 6},
     # four times the rows of MNIST: as many steps are fewer epochs. No component dies here if the
-    # encoder learns fast, but five iterations would leave too few zeros for it to learn from.
+    # encoder learns fast, but five iterations would leave too few zeros for it to learn from; eight
+    # with growing steps leave as many as some fifteen without.
     ("natural", "SDL-NL"): {
         "encoder_learning_rate_init": 8e-4,
+        "step_size": "adaptive",
         "batch_size": 64,
-        "inference_max_iter": 12,
+        "inference_max_iter": 8,
         "max_iter": 3,
     },
     ("natural", "VDL-NL"): {"max_iter": 14},
