@@ -40,11 +40,14 @@ def iterations(Y, decoder, step_size, goal, **energy):
         return found.energy.sum().item() <= goal
 
     count = 1 + bisect_left(range(1, LONG + 1), True, key=reached)
-    return count if count <= LONG else float("inf")
+    return count if count <= LONG else None
 
 
 def compare(model, X):
-    """Mean iterations over a few batches, for the energies of training and of transform."""
+    """Mean iterations over a few batches, for the energies of training and of transform.
+
+    None where a batch does not get there in a long run.
+    """
     counts = {(name, step): [] for name in AUTOMATIC for step in ("auto", STEP)}
     for Y in torch.from_numpy(X[:500]).split(250):
         with torch.no_grad():
@@ -69,7 +72,10 @@ def compare(model, X):
             for label, step_size in steps.items():
                 count = iterations(Y, model.decoder_, step_size, goal, **energy)
                 counts[name, label].append(count)
-    return {f"{name}, {step}": float(np.mean(values)) for (name, step), values in counts.items()}
+    return {
+        f"{name}, {step}": None if None in values else float(np.mean(values))
+        for (name, step), values in counts.items()
+    }
 
 
 def quality(model, test):
@@ -96,7 +102,9 @@ def main(kinds):
         results[name] = {"iterations": counts, "trained_with": trained, "epochs": epochs}
         for energy in ("training", "transform"):
             auto, fixed = counts[f"{energy}, auto"], counts[f"{energy}, {STEP}"]
-            rows.append((name, f"iterations, {energy}", auto, fixed, fixed / auto))
+            cells = [f"over {LONG}" if count is None else count for count in (auto, fixed)]
+            ratio = "-" if None in (auto, fixed) else fixed / auto
+            rows.append((name, f"iterations, {energy}", *cells, ratio))
         for measure in ("psnr", "zeros", "dead"):
             values = [trained[str(step)][measure] for step in ("auto", STEP)]
             rows.append((name, f"{measure} after {epochs} epochs", *map(float, values), "-"))
