@@ -353,7 +353,7 @@ def test_claims_about_probes():
     results = results_of(low=probe_results(good, every, strict={**good, "VDL": 0.35}))
     judgement = claims.probes_beat_raw(results)
     assert judgement.verdict == claims.CONFIRMED
-    assert f"protocol *strict* (seeds: 1): **{claims.REFUTED}**" in judgement.evidence
+    assert f"protocol *strict* (seeds: 1, draws: 1): **{claims.REFUTED}**" in judgement.evidence
     assert any("not below: VDL 35.0%" in line for line in judgement.evidence)
 
 
@@ -367,7 +367,7 @@ def test_claims_about_probes_compare_what_was_measured_on_the_same_seeds():
         record.update({str(n): [entry(0.0, val=1.0)] for n in every})
     judgement = claims.probes_beat_raw(results_of(low=low))
     assert judgement.verdict == claims.CONFIRMED
-    assert f"protocol *paper* (seeds: 1): **{claims.CONFIRMED}**" in judgement.evidence
+    assert f"protocol *paper* (seeds: 1, draws: 1): **{claims.CONFIRMED}**" in judgement.evidence
     # or other draws
     for record in low:
         if record["system"] == low_data.RAW and record["seed"] == 0:

@@ -110,8 +110,9 @@ def _by_protocol(results, features, labels, rule, judge):
                 told.append(f"{n}: {text}")
             lines.append(f"{protocol}, {name} error by labels a class: " + "; ".join(told))
         verdicts[protocol], lacking = _so_far(_all(judged), missing)
-        n_seeds = len({seed for seed, _ in _draws(found, features, labels[0])})
-        evidence.append(f"protocol *{protocol}* (seeds: {n_seeds}): **{verdicts[protocol]}**")
+        seeds, draws = (set(numbers) for numbers in _numbers(found, features, labels[0]))
+        counts = f"seeds: {len(seeds)}, draws: {len(draws)}"
+        evidence.append(f"protocol *{protocol}* ({counts}): **{verdicts[protocol]}**")
         evidence += lines
     return Judgement(verdicts["paper"], rule, evidence + lacking)
 
@@ -123,6 +124,11 @@ def _draw(entry):
 def _draws(found, features, n):
     """Pairs of a seed and a draw that were run for all of the features."""
     return set.intersection(*({_draw(entry) for entry in found[s, n] or ()} for s in features))
+
+
+def _numbers(found, features, n):
+    """Seeds and draws of these pairs; both empty if there are none."""
+    return tuple(zip(*_draws(found, features, n), strict=True)) or ((), ())
 
 
 def _means(found, features, n, measure):
