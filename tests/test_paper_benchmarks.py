@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sys
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -115,7 +116,8 @@ def test_nothing_is_done_twice(done, monkeypatch, capsys):
     assert main(["atoms", *few, *common]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines
-    assert all(line.endswith(": nothing left to do") for line in lines)
+    folder = done / "results"
+    assert all(line.endswith(f": nothing left to do, all is in {folder}") for line in lines)
     assert times == {path: path.stat().st_mtime_ns for path in done.rglob("*.json")}
 
 
@@ -147,6 +149,16 @@ def test_interrupted_sweep_goes_on(tmp_path, monkeypatch, capsys):
     assert order[3:] == [(1, "unit_norm"), (1, "variance")]
     assert len(list(tmp_path.rglob("*.joblib"))) == len(list(tmp_path.rglob("*.json"))) == 4
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize(("jobs", "terminal"), [(1, True), (1, False), (2, True)])
+def test_epochs_of_a_long_run_are_shown_to_who_watches_it(
+    jobs, terminal, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    plan = sweep.Plan(dataset="digits", size="toy", jobs=jobs, folders=folders_in(tmp_path))
+    sweep._train_one(run_of("VDL"), plan)
+    assert ("4/4" in capsys.readouterr().err) == (terminal and jobs == 1)
 
 
 def test_missing_images_are_told_without_a_traceback(tmp_path, monkeypatch, capsys):

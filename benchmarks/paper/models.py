@@ -190,7 +190,7 @@ def parameters(model):
     return json.loads(json.dumps(chosen))
 
 
-def fit_or_load(run, data, folders):
+def fit_or_load(run, data, folders, verbose=False):
     """Fitted estimator and record of a run: from its files, or trained and saved now."""
     record = load_result(run, folders)
     path = model_path(run, folders)
@@ -199,7 +199,7 @@ def fit_or_load(run, data, folders):
         # records travel with the repository, models do not: one may be older than the other
         if _agree(record["parameters"], parameters(model)):
             return model, record
-    model = run.make()
+    model = run.make().set_params(verbose=int(verbose))
     diverged = None
     start = perf_counter()
     try:

@@ -78,7 +78,9 @@ def train(plan, runs=None, need_models=True):
 
 def _train_one(run, plan):
     data = load_data(run.dataset, plan.folders.models, run.size)
-    record = fit_or_load(run, data, plan.folders)[1]
+    # bars of several processes would overwrite one another
+    bar = plan.jobs == 1 and sys.stderr.isatty()
+    record = fit_or_load(run, data, plan.folders, verbose=bar)[1]
     test = record["test"]
     return (
         f"{test['psnr']:.2f} dB, {test['sparsity']:.1%} zeros, {test['dead']} dead, "
@@ -102,7 +104,7 @@ def each(function, jobs, plan, what):
     the others, unless its whole process was killed. Returns the number of failures.
     """
     if not jobs:
-        print(f"{what}: nothing left to do", flush=True)
+        print(f"{what}: nothing left to do, all is in {plan.folders.results}", flush=True)
         return 0
     # once here, so that the workers do not all prepare the same data
     load_data(plan.dataset, plan.folders.models, plan.size)
