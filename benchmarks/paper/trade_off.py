@@ -306,12 +306,15 @@ def _plot(results, dataset, path):
         container.lines[0].set_linestyle(style["linestyle"])
         for artist in container.get_children():
             artist.set_color(style["color"])
-        stars = reported("trade_off", dataset, system)
+        rows = reported("trade_off", dataset, system)
         offsets = _offsets(results, dataset) or (np.nan, 0.0)
-        x = [row["sparsity"] for row in stars]
-        y = [row["psnr"] - offsets[1] + offsets[0] for row in stars]
-        ax.plot(x, y, "*", color=style["color"], markersize=13, markeredgecolor="white")
-    noted = "stars: the paper" if reported("trade_off", dataset) else "no figures in the paper"
+        x = [row["sparsity"] for row in rows]
+        y = [row["psnr"] - offsets[1] + offsets[0] for row in rows]
+        # filled for networks, as their lines are full
+        fill = style["color"] if style["linestyle"] == "-" else "none"
+        ax.plot(x, y, "*", color=style["color"], markersize=13, markerfacecolor=fill)
+    stars = "stars: the paper, filled for networks"
+    noted = stars if reported("trade_off", dataset) else "no figures in the paper"
     if dataset in TARGETS["relative_to_noise"]:
         noted += ", shifted by the difference of noise"
     ax.set_title(f"{NAMES[dataset]}, test set ({noted})", loc="left", fontsize="medium")
