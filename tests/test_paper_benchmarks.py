@@ -117,7 +117,7 @@ def test_nothing_is_done_twice(done, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines
     folder = done / "results"
-    assert all(line.endswith(f": nothing left to do, all is in {folder}") for line in lines)
+    assert all(line.endswith(f": nothing left to do, results are in {folder}") for line in lines)
     assert times == {path: path.stat().st_mtime_ns for path in done.rglob("*.json")}
 
 

@@ -104,7 +104,7 @@ def each(function, jobs, plan, what):
     the others, unless its whole process was killed. Returns the number of failures.
     """
     if not jobs:
-        print(f"{what}: nothing left to do, all is in {plan.folders.results}", flush=True)
+        print(f"{what}: nothing left to do, results are in {plan.folders.results}", flush=True)
         return 0
     # once here, so that the workers do not all prepare the same data
     load_data(plan.dataset, plan.folders.models, plan.size)
