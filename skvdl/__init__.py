@@ -1,6 +1,25 @@
-"""Sparse coding with variance regularisation, compatible with scikit-learn."""
+"""Sparse coding with variance regularisation, compatible with scikit-learn.
+
+The estimators are here; `datasets`, `images`, `metrics`, `paper`, `plotting` and `preprocessing`
+are imported when they are first used.
+"""
+
+from importlib import import_module
+from types import ModuleType
 
 from .estimators import VDL, VDLNL, NonLinearVDL, VarianceDictionaryLearning
 
 __all__ = ["VDL", "VDLNL", "NonLinearVDL", "VarianceDictionaryLearning"]
 __version__ = "0.1.0"
+
+_SUBMODULES = ("datasets", "images", "metrics", "paper", "plotting", "preprocessing")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_SUBMODULES])

@@ -8,7 +8,7 @@ scatter for any stride, any number of channels and any selection of patches.
 
 import torch
 
-from ._torch import eigenvalue_bound
+from .models._weights import eigenvalue_bound
 
 __all__ = [
     "PatchAverage",

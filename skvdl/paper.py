@@ -29,8 +29,8 @@ _COMMON = {"positive_code": True, "transform_max_iter": 200, "transform_tol": 1e
 
 # For every system on a dataset.
 _SIZES = {
-    "mnist": {"n_components": 128, "encoder_bias_decay": 0.0},
-    "natural": {"n_components": 256, "encoder_bias_decay": 1e-2},
+    "mnist": {"n_components": 128},
+    "natural": {"n_components": 256},
 }
 _HIDDEN = {"mnist": (1024,), "natural": (2048,)}
 
@@ -38,10 +38,9 @@ _HIDDEN = {"mnist": (1024,), "natural": (2048,)}
 # sets as many of them aside as the paper has: 5 000 of 60 000, 20 000 of 220 000.
 _SCHEDULE = {
     "batch_size": 250,
-    "learning_rate": "constant",
     "inference_max_iter": 200,
-    "inference_tol": 1e-3,
     "early_stopping": True,
+    "n_iter_no_change": None,
 }
 _LENGTH = {
     "mnist": {"max_iter": 200, "validation_fraction": 5_000 / 60_000},
@@ -59,30 +58,30 @@ _LAMS = {
     ("natural", "SDL-NL"): (0.0, 0.001, 0.003, 0.005, 0.008, 0.01),
     ("natural", "VDL-NL"): (0.0, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02),
 }
-# Weight of the encoder and, for networks, decay of the hidden layer's bias.
+# Weight of the encoder, and decay of the biases of decoder (networks only) and encoder.
 _ENERGY = {
-    ("mnist", "SDL"): {"gamma": 1.0},
-    ("mnist", "VDL"): {"gamma": 5.0},
-    ("mnist", "SDL-NL"): {"gamma": 1.0, "decoder_bias_decay": 1e-3},
-    ("mnist", "VDL-NL"): {"gamma": 100.0, "decoder_bias_decay": 1e-3},
-    ("natural", "SDL"): {"gamma": 1.0},
-    ("natural", "VDL"): {"gamma": 5.0},
-    ("natural", "SDL-NL"): {"gamma": 1.0, "decoder_bias_decay": 1e-2},
-    ("natural", "VDL-NL"): {"gamma": 20.0, "decoder_bias_decay": 1e-1},
+    ("mnist", "SDL"): {"gamma": 1.0, "bias_decay": (0.0, 0.0)},
+    ("mnist", "VDL"): {"gamma": 5.0, "bias_decay": (0.0, 0.0)},
+    ("mnist", "SDL-NL"): {"gamma": 1.0, "bias_decay": (1e-3, 0.0)},
+    ("mnist", "VDL-NL"): {"gamma": 100.0, "bias_decay": (1e-3, 0.0)},
+    ("natural", "SDL"): {"gamma": 1.0, "bias_decay": (0.0, 1e-2)},
+    ("natural", "VDL"): {"gamma": 5.0, "bias_decay": (0.0, 1e-2)},
+    ("natural", "SDL-NL"): {"gamma": 1.0, "bias_decay": (1e-2, 1e-2)},
+    ("natural", "VDL-NL"): {"gamma": 20.0, "bias_decay": (1e-1, 1e-2)},
 }
 # The one pair whose gamma changes with lam: 20 up to lam 0.005, 40 from this lam on.
 _GAMMA_FROM = {("natural", "VDL-NL"): (0.01, 40.0)}
 
-# Rate of the decoder, rate of the encoder, step of FISTA, epochs after which the first is halved.
-_RATE_NAMES = ("learning_rate_init", "encoder_learning_rate_init", "step_size", "halve_every")
+# Rate of the decoder, rate of the encoder, step of FISTA, schedule of the rates.
+_RATE_NAMES = ("learning_rate_init", "encoder_learning_rate_init", "step_size", "learning_rate")
 _RATES = {
-    ("mnist", "SDL"): (1e-3, 3e-4, 1.0, None),
-    ("mnist", "VDL"): (3e-4, 1e-4, 0.5, None),
-    ("mnist", "SDL-NL"): (1e-3, 1e-4, 1.0, None),
+    ("mnist", "SDL"): (1e-3, 3e-4, 1.0, "constant"),
+    ("mnist", "VDL"): (3e-4, 1e-4, 0.5, "constant"),
+    ("mnist", "SDL-NL"): (1e-3, 1e-4, 1.0, "constant"),
     ("mnist", "VDL-NL"): (3e-4, 1e-4, 0.5, 30),
-    ("natural", "SDL"): (1e-3, 1e-4, 0.5, None),
-    ("natural", "VDL"): (3e-4, 1e-4, 0.5, None),
-    ("natural", "SDL-NL"): (1e-3, 1e-4, 0.5, None),
+    ("natural", "SDL"): (1e-3, 1e-4, 0.5, "constant"),
+    ("natural", "VDL"): (3e-4, 1e-4, 0.5, "constant"),
+    ("natural", "SDL-NL"): (1e-3, 1e-4, 0.5, "constant"),
     ("natural", "VDL-NL"): (5e-5, 1e-4, 0.5, 30),
 }
 
@@ -214,7 +213,5 @@ def make(system, *, dataset="mnist", lam, recipe="paper", random_state=None, **o
         if not network:
             parameters["init"] = "random"
     parameters |= _KINDS[system.partition("-")[0]][1]
-    # the hinge is a sum over a batch, and its published weight is for batches of 250 rows
-    parameters["beta"] *= parameters["batch_size"] / _SCHEDULE["batch_size"]
     parameters |= {"random_state": random_state, **overrides}
     return (NonLinearVDL if network else VarianceDictionaryLearning)(**parameters)

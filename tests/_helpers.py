@@ -3,8 +3,11 @@
 import numpy as np
 import torch
 
-from skvdl._torch import available_devices
-from skvdl.decoders import MLPDecoder
+from skvdl.energy import EnergySettings, Problem
+from skvdl.estimators._devices import available_devices
+from skvdl.models import LinearDecoder, NetworkDecoder
+from skvdl.solvers import SolverSettings, choose_solver, relative_gaps
+from skvdl.training import TrainingSettings
 
 DEVICES = available_devices()
 
@@ -29,11 +32,72 @@ def device_dtype(device):
 
 def make_decoder(hidden, n_components, n_features, *, seed, scale=1.0, dtype=torch.float64):
     """Return a random decoder whose matrices are `scale` times as large as usual."""
-    decoder = MLPDecoder(n_components, hidden, n_features, generator=seeded(seed), dtype=dtype)
+    how = {"generator": seeded(seed), "dtype": dtype}
+    if hidden:
+        decoder = NetworkDecoder(n_components, hidden, n_features, **how)
+    else:
+        decoder = LinearDecoder(n_components, n_features, **how)
     with torch.no_grad():
-        for weight in decoder.weights:
+        for weight in decoder.matrices:
             weight.mul_(scale)
     return decoder
+
+
+def make_problem(
+    Y,
+    decoder,
+    *,
+    lam,
+    beta=0.0,
+    gamma=0.0,
+    variance_threshold=0.5,
+    target=None,
+    positive=True,
+    seen=None,
+    n_evaluations=50,
+):
+    """Return the problem of a batch; `beta` is the weight of the hinge in this very batch."""
+    settings = EnergySettings(
+        lam=lam,
+        positive=positive,
+        beta=beta * 250 / len(Y),
+        variance_threshold=variance_threshold,
+        gamma=gamma,
+    )
+    term = decoder.data_term(Y, seen=seen, n_evaluations=n_evaluations)
+    return Problem(term, settings, target)
+
+
+def solve(
+    Y, decoder, *, init=None, step_size="auto", max_iter=200, tol=1e-3, exact=False, **energy
+):
+    """Find codes with the solver that suits the problem."""
+    settings = SolverSettings(step_size=step_size, tol=tol, max_iter=max_iter, exact=exact)
+    problem = make_problem(Y, decoder, **energy)
+    return choose_solver(problem, settings).solve(problem, init)
+
+
+def gaps(Y, decoder, codes, *, lam, positive=True):
+    """Relative duality gap of each row's codes."""
+    return relative_gaps(decoder, Y, codes, EnergySettings(lam=lam, positive=positive))
+
+
+def training_settings(**changes):
+    """Return settings of a short training, with changes."""
+    settings = {
+        "batch_size": 250,
+        "max_iter": 20,
+        "learning_rate": "cosine",
+        "learning_rate_init": 3e-3,
+        "encoder_learning_rate_init": 1e-3,
+        "unit_norm": False,
+        "weight_decay": 0.0,
+        "bias_decay": (0.0, 0.0),
+        "n_iter_no_change": None,
+        "tol": 1e-4,
+        "revive_dead": False,
+    }
+    return TrainingSettings(**settings | changes)
 
 
 def to_numpy(tensor):
@@ -43,9 +107,9 @@ def to_numpy(tensor):
 
 def naive_decode(decoder, z):
     """Reconstruct one sample from one code, layer by layer."""
-    for weight, bias in zip(decoder.weights, decoder.biases, strict=False):
+    for weight, bias in zip(decoder.matrices, decoder.biases, strict=False):
         z = np.maximum(to_numpy(weight) @ z + to_numpy(bias), 0.0)
-    return to_numpy(decoder.weights[-1]) @ z
+    return to_numpy(decoder.matrices[-1]) @ z
 
 
 def naive_hinge(Z, threshold):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from skvdl._torch import available_devices
+from skvdl.estimators._devices import available_devices
 
 # Two test processes on two cores: more threads would only fight.
 torch.set_num_threads(1)

@@ -3,9 +3,9 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from _helpers import solve
 
 from skvdl import NonLinearVDL, VarianceDictionaryLearning, paper
-from skvdl.inference import fista
 
 ALL = paper.SYSTEMS + paper.ABLATIONS
 
@@ -59,7 +59,7 @@ def fitted(scaled):
         if recipe == "fast":
             # large steps on small batches, so that a collapse shows soon
             settings |= {"learning_rate_init": 0.03, "learning_rate": "constant"}
-            settings |= {"max_iter": 40, "batch_size": 50, "inference_max_iter": 30}
+            settings |= {"max_iter": 40, "batch_size": 50, "inference_max_iter": 30, "beta": 50.0}
         else:
             settings |= {"max_iter": 3}
         return paper.make(system, lam=0.02, recipe=recipe, **settings).fit(scaled)
@@ -78,24 +78,23 @@ def test_settings_are_the_published_ones(dataset, system):
         assert model.beta == beta
         assert model.learning_rate_init == rate
         assert model.encoder_learning_rate_init == encoder_rate
-        assert model.encoder_bias_decay == decay_b
+        assert model.bias_decay == (decay_b1 or 0.0, decay_b)
         assert model.step_size == step
         assert model.n_components == {"mnist": 128, "natural": 256}[dataset]
         assert model.max_iter == {"mnist": 200, "natural": 100}[dataset]
         assert model.batch_size == 250
         assert model.inference_max_iter == model.transform_max_iter == 200
-        assert model.inference_tol == model.transform_tol == 1e-3
-        assert model.learning_rate == "constant"
+        assert model.transform_tol == 1e-3
+        assert model.learning_rate == (30 if system == "VDL-NL" else "constant")
         assert model.early_stopping
+        assert model.n_iter_no_change is None
         assert model.positive_code
-        assert model.halve_every == (30 if system == "VDL-NL" else None)
         if beta:
             assert (model.regularizer, model.variance_threshold) == ("variance", 0.5)
         else:
             assert model.regularizer == "unit_norm"
         if system.endswith("-NL"):
             assert model.hidden_layer_sizes == {"mnist": (1024,), "natural": (2048,)}[dataset]
-            assert model.decoder_bias_decay == decay_b1
         else:
             assert model.init == "random"
 
@@ -136,12 +135,15 @@ def test_fast_recipe_is_the_same_system_learnt_otherwise(system, dataset):
     slow = paper.make(system, dataset=dataset, lam=0.01, recipe="paper").get_params()
     may_differ = {
         *("init", "step_size", "learning_rate", "learning_rate_init", "max_iter"),
-        *("encoder_learning_rate_init", "halve_every", "early_stopping", "validation_fraction"),
-        *("batch_size", "beta", "inference_max_iter"),
+        *(
+            "encoder_learning_rate_init",
+            "n_iter_no_change",
+            "early_stopping",
+            "validation_fraction",
+        ),
+        *("batch_size", "inference_max_iter"),
     }
     assert {name for name in slow if slow[name] != fast[name]} <= may_differ
-    # the hinge is a sum over a batch
-    assert fast["beta"] / fast["batch_size"] == slow["beta"] / slow["batch_size"]
     assert fast["max_iter"] == "auto" or fast["max_iter"] < slow["max_iter"]
 
 
@@ -154,6 +156,11 @@ def test_kind_of_decoder_follows_from_the_name(system):
 def test_parameters_can_be_overridden():
     model = paper.make("VDL", lam=0.005, max_iter=3, random_state=7, beta=1.0)
     assert (model.max_iter, model.random_state, model.beta) == (3, 7, 1.0)
+
+
+def test_weight_of_the_hinge_is_the_published_one_for_any_batch_size():
+    for batch_size in (64, 250, 500):
+        assert paper.make("VDL", lam=0.005, batch_size=batch_size).beta == 10.0
 
 
 @pytest.mark.parametrize(
@@ -178,15 +185,15 @@ def test_unknown_names_are_answered_with_the_choices(arguments, choices):
 @pytest.mark.parametrize("system", ["SDL", "SDL-NL", "DO", "DO-NL"])
 def test_columns_of_every_layer_have_unit_norm(system, recipe, fitted):
     model = fitted(system, recipe)
-    assert len(model.decoder_.weights) == (2 if system.endswith("-NL") else 1)
-    for weight in model.decoder_.weights:
+    assert len(model.decoder_.matrices) == (2 if system.endswith("-NL") else 1)
+    for weight in model.decoder_.matrices:
         assert np.allclose(weight.detach().norm(dim=0), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("suffix", ["", "-NL"])
 def test_weight_decay_makes_weights_smaller_in_every_layer(suffix, fitted):
     # the same start and batches: all that differs is the decay
-    decayed, free = (fitted(kind + suffix).decoder_.weights for kind in ("WDL", "unguarded"))
+    decayed, free = (fitted(kind + suffix).decoder_.matrices for kind in ("WDL", "unguarded"))
     for small, large in zip(decayed, free, strict=True):
         assert small.norm() < 0.9 * large.norm()
 
@@ -196,7 +203,7 @@ def test_weight_decay_makes_weights_smaller_in_every_layer(suffix, fitted):
 def test_decoder_only_has_codes_from_fista(system, fitted, scaled):
     model = fitted(system, "paper")
     published = {"step_size": 1.0, "max_iter": 200, "tol": 1e-3}
-    found = fista(torch.from_numpy(scaled[:50]), model.decoder_, lam=0.02, **published)
+    found = solve(torch.from_numpy(scaled[:50]), model.decoder_, lam=0.02, **published)
     assert model.encoder_ is None
     assert np.allclose(model.transform(scaled[:50]), found.codes.numpy(), atol=1e-6)
     assert model.history_["proximity"] == [0.0] * model.n_iter_

@@ -1,0 +1,22 @@
+"""The link to the documentation in an estimator's HTML representation."""
+
+import sys
+from itertools import takewhile
+
+_PAGES = "https://skvdl.readthedocs.io/en/stable/generated/{page}.html"
+
+
+class DocLinkMixin:
+    """Tell scikit-learn where the pages of this package are."""
+
+    _doc_link_module = "skvdl"
+    _doc_link_template = _PAGES
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        """Name of the page: that of the class in the public module it is documented in."""
+        kind = type(self)
+        top = sys.modules["skvdl"]
+        if kind.__name__ in top.__all__:
+            return {"page": f"skvdl.{kind.__name__}"}
+        public = takewhile(lambda part: not part.startswith("_"), kind.__module__.split("."))
+        return {"page": ".".join([*public, kind.__name__])}

@@ -1,0 +1,24 @@
+"""What is minimised: the energy of a batch of codes.
+
+Rows are samples. For a batch `Y` (n x d) with codes `Z` (n x l), decoder `D` and encoder `E`::
+
+    sum_i 1/d ||y_i - D(z_i)||^2                        reconstruction
+    + beta  * n / 250 * sum_j [(T - std_j(Z))_+]^2      variance hinge, over the batch
+    + gamma * sum_i 1/l ||z_i - E(y_i)||^2              proximity to the encoder's prediction
+    + lam   * sum_i ||z_i||_1                           l1 norm
+
+The hinge is one sum per batch where everything else is a sum over rows. In proportion to the rows,
+it pulls on each of them equally in a batch of any size; 250 rows is the batch of the paper.
+"""
+
+from ._problem import HINGE_ROWS, EnergySettings, Problem
+from ._terms import l1, mean_squared_error, variance_hinge
+
+__all__ = [
+    "HINGE_ROWS",
+    "EnergySettings",
+    "Problem",
+    "l1",
+    "mean_squared_error",
+    "variance_hinge",
+]

@@ -1,0 +1,177 @@
+"""The energy of one batch, as solvers see it."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+
+from ..models import DataTerm, QuadraticTerm
+from ._terms import l1, variance_hinge, variance_hinge_force
+
+# Rows of the batch that the weight of the hinge refers to.
+HINGE_ROWS = 250
+
+
+@dataclass(frozen=True)
+class EnergySettings:
+    """Weights of the energy's terms, and which codes compete.
+
+    Attributes
+    ----------
+    lam : float
+        Weight of the l1 norm.
+    positive : bool
+        Whether codes are non-negative.
+    beta : float
+        Weight of the variance hinge, per 250 rows. It couples the rows of a batch; without it
+        each row is a problem of its own.
+    variance_threshold : float
+        Standard deviation the hinge asks of every component.
+    gamma : float
+        Weight of the distance to the encoder's prediction.
+    """
+
+    lam: float
+    positive: bool = True
+    beta: float = 0.0
+    variance_threshold: float = 0.5
+    gamma: float = 0.0
+
+    def by_row(self) -> Self:
+        """Return the energy of each row by itself: reconstruction and l1 norm."""
+        return replace(self, beta=0.0, gamma=0.0)
+
+    def hinge_weight(self, n_rows: int) -> float:
+        """Weight of the hinge in a batch of this many rows."""
+        return self.beta * n_rows / HINGE_ROWS
+
+
+class Problem:
+    """Energy of a batch of codes: value, gradient of its smooth part, step and shrinkage.
+
+    Parameters
+    ----------
+    data : DataTerm
+        Data term of the batch, fresh from its decoder: the problem adds to it.
+    settings : EnergySettings
+        Weights of the other terms.
+    target : torch.Tensor of shape (n, l), optional
+        The encoder's prediction, which codes should stay close to; 0 when not given.
+    """
+
+    def __init__(
+        self, data: DataTerm, settings: EnergySettings, target: torch.Tensor | None = None
+    ) -> None:
+        n_rows = len(data.Y)
+        self.data = data
+        self.settings = settings
+        self.target = target
+        self.lam = settings.lam
+        self.positive = settings.positive
+        # a single row has no standard deviation
+        self.beta = settings.hinge_weight(n_rows) if n_rows > 1 else 0.0
+        # what turns the force of the hinge into minus its gradient
+        self.strength = 2.0 * self.beta / max(1, n_rows - 1)
+        data.add(
+            ridge=2.0 * settings.gamma / data.n_components,
+            centre=target,
+            tilt=self.lam if self.positive else 0.0,
+        )
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the rows of the batch depend on each other."""
+        return self.beta > 0
+
+    @property
+    def is_lasso(self) -> bool:
+        """Whether each row is a lasso, for which there is a duality gap."""
+        plain = not self.coupled and not self.data.ridge and self.lam > 0
+        return plain and isinstance(self.data, QuadraticTerm)
+
+    def to(self, dtype: torch.dtype) -> "Problem":
+        """State a lasso in another precision, before any row was taken out."""
+        assert isinstance(self.data, QuadraticTerm)
+        return Problem(self.data.to(dtype), self.settings)
+
+    def start(self, init: torch.Tensor | None) -> torch.Tensor:
+        """Codes to start from: a copy of those given, without what is negative and must not be."""
+        if init is None:
+            return self.data.Y.new_zeros(len(self.data.Y), self.data.n_components)
+        return init.relu() if self.positive else init.clone()
+
+    def take(self, rows: torch.Tensor) -> None:
+        """Keep some rows only."""
+        self.data.take(rows)
+
+    def curvature(self) -> torch.Tensor:
+        """Second derivative of the smooth part: a bound, or an estimate, as of the data term."""
+        # The hinge is concave except along the deviations themselves, where it bends this much.
+        return self.data.curvature() + self.strength
+
+    def value_and_grad(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Energy as a column, and gradient of the smooth part.
+
+        The column has one number per row, or a single one for all rows if they are coupled.
+        """
+        value, grad = self.data.value_and_grad(Z)
+        if not self.positive:
+            value = torch.add(value, l1(Z), alpha=self.lam)
+        if self.coupled:
+            threshold = self.settings.variance_threshold
+            deviation, pull = variance_hinge_force(Z, threshold)
+            grad.addcmul_(deviation, pull, value=-self.strength)
+            hinge = variance_hinge(Z, threshold).sum()
+            value = torch.add(value.sum(), hinge, alpha=self.beta).reshape(1)
+        return value[:, None], grad
+
+    def energy(self, Z: torch.Tensor) -> torch.Tensor:
+        """Energy as a column, as in `value_and_grad`."""
+        return self.value_and_grad(Z)[0]
+
+    def relative_gap(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Duality gap of a lasso over its energy, and the energy, as columns.
+
+        The gap bounds how far the energy of a row is above its minimum. The residual, shrunk until
+        its correlation with no atom exceeds lam, is a feasible point of the dual problem; its value
+        follows from energy and gradient at the codes.
+        """
+        energy, grad = self.value_and_grad(Z)
+        if self.positive:
+            grad = grad - self.lam
+            excess = grad.amin(dim=1, keepdim=True).neg_()
+        else:
+            excess = grad.abs().amax(dim=1, keepdim=True)
+        error = energy - self.lam * l1(Z)[:, None]
+        overlap = error - torch.linalg.vecdot(grad, Z)[:, None] / 2
+        tiny = torch.finfo(Z.dtype).tiny
+        shrink = (self.lam / excess.clamp_min(tiny)).clamp_(max=1.0)
+        gap = energy - shrink * (2 * overlap - shrink * error)
+        return gap / energy.clamp_min(tiny), energy
+
+    def set_step(self, step: torch.Tensor) -> None:
+        """Choose the step of `descend`."""
+        self.step = step
+        self.hinge_step = step * self.strength
+        self.data.set_step(step)
+
+    def descend(self, Z: torch.Tensor, out: torch.Tensor, deviation: torch.Tensor) -> torch.Tensor:
+        """Write the codes after one gradient step and the shrinkage into `out`.
+
+        Fresh memory for every intermediate result would cost more than computing it, so the
+        caller lends `deviation` too.
+        """
+        if not self.coupled:
+            return self.shrink(self.data.descend(Z, out=out), self.step)
+        threshold = self.settings.variance_threshold
+        _, pull = variance_hinge_force(Z, threshold, deviation=deviation, scratch=out)
+        self.data.descend(Z, out=out)
+        out.addcmul_(deviation, pull.mul_(self.hinge_step))
+        return self.shrink(out, self.step)
+
+    def shrink(self, V: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        """Shrink in place; on non-negative codes the threshold is part of the gradient."""
+        if self.positive:
+            return V.relu_()
+        threshold = step * self.lam
+        return V.sub_(torch.minimum(torch.maximum(V, -threshold), threshold))

@@ -1,0 +1,572 @@
+"""The scikit-learn contract, once: validate, arrays to tensors, engine, tensors to arrays."""
+
+import copy
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from tqdm.auto import tqdm
+
+from .._doc_link import DocLinkMixin
+from ..energy import EnergySettings
+from ..models import LISTA, Decoder
+from ..solvers import SolverSettings, relative_gaps
+from ..training import History, Learner, TrainingSettings, batch_slices, run_epoch, train
+from ._coding import Coder, caller_level
+from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
+from ._devices import available_devices, resolve_device
+
+# max_iter="auto": epochs that make this many steps, within limits.
+_AUTO_STEPS = 3000
+_AUTO_EPOCHS_MOST = 300
+# Relative change of the codes at which inference in `fit` stops, as published.
+_INFERENCE_TOL = 1e-3
+# Rows of a chunk in transform: as many as keep its tensors near 16 MB each, but at least some.
+_CHUNK_ELEMENTS = 2**21
+_CHUNK_ROWS = 256
+# What `transform`, `score` and `duality_gap` read; everything else was settled in `fit`.
+_READ_AFTER_FIT = (
+    "lam",
+    "step_size",
+    "transform_method",
+    "transform_tol",
+    "transform_max_iter",
+    "missing_values",
+    "sparse_output",
+)
+
+
+class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
+    """What both estimators share: everything except the decoder."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "lam": [Interval(Real, 0, None, closed="left")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="left")],
+        "variance_threshold": [Interval(Real, 0, None, closed="neither")],
+        "regularizer": [StrOptions({"variance", "unit_norm", "weight_decay"}), None],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "encoder": [StrOptions({"lista"}), None],
+        "positive_code": ["boolean"],
+        "transform_method": [StrOptions({"encoder", "fista"})],
+        "transform_tol": [Interval(Real, 0, None, closed="left")],
+        "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
+        "missing_values": [StrOptions({"nan"}), None],
+        "sparse_output": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "learning_rate": [
+            StrOptions({"cosine", "constant"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "encoder_learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "bias_decay": ["array-like"],
+        "inference_max_iter": [Interval(Integral, 1, None, closed="left")],
+        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto", "adaptive"})],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "revive_dead": ["boolean"],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "device": [StrOptions({"auto", "cpu", "cuda", "mps"})],
+        "verbose": ["verbose"],
+    }
+    # Epochs of max_iter="auto" at least.
+    _auto_epochs_least: ClassVar[int]
+    # What the names of the codes' columns begin with.
+    _feature_prefix: ClassVar[str]
+
+    n_components: int
+    lam: float
+    beta: float
+    gamma: float
+    variance_threshold: float
+    regularizer: str | None
+    weight_decay: float
+    encoder: str | None
+    positive_code: bool
+    transform_method: str
+    transform_tol: float
+    transform_max_iter: int
+    missing_values: str | None
+    sparse_output: bool
+    max_iter: int | str
+    batch_size: int
+    learning_rate: str | int
+    learning_rate_init: float
+    encoder_learning_rate_init: float
+    bias_decay: tuple[float, float]
+    inference_max_iter: int
+    step_size: float | str
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int | None
+    tol: float
+    revive_dead: bool
+    warm_start: bool
+    random_state: int | np.random.RandomState | None
+    device: str
+    verbose: int
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Learn decoder and encoder from data.
+
+        Parameters
+        ----------
+        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+            Data, best with a standard deviation near 1.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt it has what was learnt until then, after
+            divergence the weights of the last good epoch.
+        """
+        with self._unchanged_on_error():
+            goes_on = self.warm_start and hasattr(self, "_learner")
+            data = self._validate(X, reset=not goes_on, min_samples=2)[0]
+            device = resolve_device(self.device, data.dtype)
+            _warn_of_scale(data)
+            generator = self._make_generator()
+            rows, validation = self._split(data, generator)
+            learner = self._make_learner(rows, generator, device, goes_on)
+            history = History()
+            stopped: BaseException | None = None
+            try:
+                with self._progress(learner.training.max_iter) as on_epoch:
+                    train(
+                        learner,
+                        rows,
+                        generator=generator,
+                        history=history,
+                        X_validation=validation,
+                        on_epoch=on_epoch,
+                    )
+            except FloatingPointError as error:
+                if not history.curves["energy"]:
+                    raise
+                stopped = error
+            except KeyboardInterrupt as error:
+                stopped = error
+            self._publish(learner, history, len(history.curves["energy"]))
+        if stopped is not None:
+            raise stopped
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Go through data once, in the order given, at constant learning rates.
+
+        Parameters
+        ----------
+        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+            More data; cut into batches if it has more rows than `batch_size`. With
+            ``regularizer="variance"`` at least two rows, because one has no variance.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator, fitted a little further.
+        """
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_learner")
+            # scikit-learn validates parameters in the first call only
+            self._validate_params()
+            min_samples = 2 if self.regularizer == "variance" else 1
+            data = self._validate(X, reset=first, min_samples=min_samples)[0]
+            device = resolve_device(self.device, data.dtype)
+            generator = self._make_generator() if first else None
+            learner = self._make_learner(data, generator, device, goes_on=not first)
+            means, _ = run_epoch(learner, data)
+            if not all(map(math.isfinite, means.values())) or not learner.is_finite():
+                raise FloatingPointError(
+                    "The energy of these rows is not finite, so they were not learnt from. "
+                    "Scale the data to a standard deviation near 1 or lower the learning rates."
+                )
+            history = History() if first else self._history
+            history.append(**means)
+            self._publish(learner, history, 1 if first else self.n_iter_ + 1)
+        return self
+
+    def transform(self, X: ArrayLike) -> Any:
+        """Compute the codes of data, each row by itself.
+
+        Parameters
+        ----------
+        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+            Data. With ``missing_values="nan"``, NaN marks entries that are missing.
+
+        Returns
+        -------
+        codes : ndarray, torch.Tensor or CSR matrix of shape (n_samples, n_components)
+            The codes, in the kind of container the data came in.
+        """
+        data, container = self._validate_fitted(X)
+        wrap = container.sparse if self.sparse_output else container.dense
+        coder = self._coder()
+        codes = container.join((wrap(coder(Y)) for Y in self._chunks(data)), len(data))
+        coder.warn()
+        return codes
+
+    def inverse_transform(self, X: ArrayLike) -> Any:
+        """Reconstruct data from codes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, torch.Tensor} of shape (n_samples, n_components)
+            Codes.
+
+        Returns
+        -------
+        X_hat : ndarray or torch.Tensor of shape (n_samples, n_features)
+            Reconstructions.
+        """
+        check_is_fitted(self)
+        codes, container = codes_to_tensor(X, self.decoder_.dtype)
+        if codes.shape[1] != self.decoder_.n_components:
+            raise ValueError(
+                f"X has {codes.shape[1]} columns, but codes of this {type(self).__name__} have "
+                f"{self.decoder_.n_components}."
+            )
+        with torch.no_grad():
+            parts = (container.dense(self.decoder_(part)) for part in self._chunks(codes))
+            return container.join(parts, codes.shape[0])
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Share of the variance of data that their reconstruction explains.
+
+        It takes no account of sparsity: used alone to choose `lam`, it always prefers the smallest.
+
+        Parameters
+        ----------
+        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+            Data. With ``missing_values="nan"``, entries that are NaN do not count.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            ``1 - ||X - X_hat||^2 / ||X - mean(X)||^2``: 1 is perfect, 0 no better than the mean.
+        """
+        data, _ = self._validate_fitted(X)
+        coder = self._coder()
+        # NaN drops out of all sums
+        mean = (data.nanmean(dim=0) if self.missing_values else data.mean(dim=0)).to(
+            self._learner.device
+        )
+        error = total = 0.0
+        with torch.no_grad():
+            for Y in self._chunks(data):
+                error += (Y - self.decoder_(coder(Y))).square().nansum().item()
+                total += (Y - mean).square().nansum().item()
+        coder.warn()
+        if total == 0 or bool((data.amax(dim=0) == data.amin(dim=0)).all()):
+            return 1.0 if error == 0 else 0.0
+        return 1.0 - error / total
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Names of the columns of codes.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Only used to validate feature names with the names seen in `fit`.
+
+        Returns
+        -------
+        names : ndarray of str objects
+            A short prefix with the number of the component: "vdl0", "vdl1" and so on.
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features, generate_names=False)
+        n_components = self.decoder_.n_components
+        return np.asarray([f"{self._feature_prefix}{i}" for i in range(n_components)], dtype=object)
+
+    def _gaps(self, X: ArrayLike) -> Any:
+        """Relative duality gap of each row's codes, for a linear decoder."""
+        data, container = self._validate_fitted(X)
+        if not self.lam:
+            raise ValueError(
+                "There is no duality gap for lam=0: without the l1 norm no point of the dual "
+                "problem can be computed from the codes."
+            )
+        if bool(data.isnan().any()):
+            raise ValueError("Input X contains NaN; duality_gap needs complete rows.")
+        coder = self._coder()
+        gaps = (relative_gaps(self.decoder_, Y, coder(Y), coder.energy) for Y in self._chunks(data))
+        found = container.join(map(container.dense, gaps), len(data))
+        coder.warn()
+        return found
+
+    @abstractmethod
+    def _make_decoder(
+        self, n_features: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> Decoder:
+        """Build a decoder with random weights."""
+
+    @abstractmethod
+    def _layer_sizes(self, n_features: int) -> list[int]:
+        """Width of each layer that the parameters ask for, from the code to the data."""
+
+    def _start_from_data(self) -> bool:
+        """Whether weights are improved with the help of data before learning starts."""
+        return False
+
+    def _validate(
+        self, X: ArrayLike, *, reset: bool, min_samples: int = 1, allow_nan: bool = False
+    ) -> tuple[torch.Tensor, Container]:
+        dtype = None if reset else self.decoder_.dtype
+        return data_to_tensor(
+            self, X, reset=reset, dtype=dtype, min_samples=min_samples, allow_nan=allow_nan
+        )
+
+    def _validate_fitted(self, X: ArrayLike) -> tuple[torch.Tensor, Container]:
+        """Check everything that methods after `fit` use: parameters and data."""
+        check_is_fitted(self)
+        validate_parameter_constraints(
+            {name: self._parameter_constraints[name] for name in _READ_AFTER_FIT},
+            {name: getattr(self, name) for name in _READ_AFTER_FIT},
+            caller_name=type(self).__name__,
+        )
+        return self._validate(X, reset=False, allow_nan=self.missing_values == "nan")
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Leave the estimator as it was when what is inside raises."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _make_generator(self) -> torch.Generator:
+        """Generator for weights and shuffling; no global random state is read or changed."""
+        generator = torch.Generator(device="cpu")
+        if self.random_state is None:
+            generator.seed()
+        else:
+            generator.manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        return generator
+
+    def _split(
+        self, X: torch.Tensor, generator: torch.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Training rows and, with early stopping, validation rows."""
+        if not self.early_stopping:
+            return X, None
+        n_validation = max(1, round(self.validation_fraction * len(X)))
+        if len(X) - n_validation < 2:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {len(X)} samples leaves fewer "
+                "than 2 to learn from; use early_stopping=False or more data."
+            )
+        order = torch.randperm(len(X), generator=generator, device=generator.device).to(X.device)
+        return X[order[n_validation:]], X[order[:n_validation]]
+
+    def _settings(self, n_rows: int) -> tuple[EnergySettings, SolverSettings, TrainingSettings]:
+        """What the engine needs to know of the parameters."""
+        n_batches = len(batch_slices(n_rows, self.batch_size))
+        auto_epochs = max(self._auto_epochs_least, math.ceil(_AUTO_STEPS / n_batches))
+        energy = EnergySettings(
+            lam=self.lam,
+            positive=self.positive_code,
+            beta=self.beta if self.regularizer == "variance" else 0.0,
+            variance_threshold=self.variance_threshold,
+            gamma=self.gamma if self.encoder is not None else 0.0,
+        )
+        solver = SolverSettings(
+            step_size=self.step_size, tol=_INFERENCE_TOL, max_iter=self.inference_max_iter
+        )
+        training = TrainingSettings(
+            batch_size=self.batch_size,
+            max_iter=(
+                min(_AUTO_EPOCHS_MOST, auto_epochs)
+                if isinstance(self.max_iter, str)
+                else self.max_iter
+            ),
+            learning_rate=self.learning_rate,
+            learning_rate_init=self.learning_rate_init,
+            encoder_learning_rate_init=self.encoder_learning_rate_init,
+            unit_norm=self.regularizer == "unit_norm",
+            weight_decay=self.weight_decay if self.regularizer == "weight_decay" else 0.0,
+            bias_decay=self._checked_bias_decay(),
+            n_iter_no_change=self.n_iter_no_change,
+            tol=self.tol,
+            revive_dead=self.revive_dead,
+        )
+        return energy, solver, training
+
+    def _checked_bias_decay(self) -> tuple[float, float]:
+        decays = tuple(self.bias_decay)
+        if len(decays) != 2 or not all(isinstance(d, Real) and 0 <= d < np.inf for d in decays):
+            raise ValueError(
+                f"bias_decay={self.bias_decay!r} must hold two non-negative numbers: the weight "
+                "decay of the decoder's biases and that of the encoder's."
+            )
+        return decays[0], decays[1]
+
+    def _make_learner(
+        self,
+        X: torch.Tensor,
+        generator: torch.Generator | None,
+        device: torch.device,
+        goes_on: bool,
+    ) -> Learner:
+        settings = self._settings(len(X))
+        if goes_on:
+            learner = copy.deepcopy(self._learner).to(device)
+            self._check_same_model(learner)
+            learner.configure(*settings)
+            return learner
+        assert generator is not None
+        n_features = X.shape[1]
+        decoder = self._make_decoder(n_features, generator, X.dtype)
+        encoder = None
+        if self.encoder is not None:
+            encoder = LISTA(
+                n_features,
+                self.n_components,
+                generator=generator,
+                dtype=X.dtype,
+                positive=self.positive_code,
+            )
+        # weights are drawn on the CPU, to be the same on every device
+        learner = Learner(decoder, encoder, *settings).to(device)
+        if self._start_from_data():
+            learner.start_from(X, generator)
+        return learner
+
+    def _check_same_model(self, learner: Learner) -> None:
+        """Refuse to go on with a model that the parameters no longer describe."""
+        built = (
+            learner.decoder.layer_sizes,
+            None if learner.encoder is None else "lista",
+            learner.energy_settings.positive,
+        )
+        wanted = (self._layer_sizes(self.n_features_in_), self.encoder, self.positive_code)
+        if built != wanted:
+            raise ValueError(
+                "The fitted model has layers {}, encoder={!r} and positive_code={}, ".format(*built)
+                + "the parameters ask for {}, {!r} and {}: ".format(*wanted)
+                + "training cannot go on. Use warm_start=False and fit to start anew."
+            )
+
+    def _publish(self, learner: Learner, history: History, n_iter: int) -> None:
+        """Set every fitted attribute."""
+        self._learner = learner
+        self._history = history
+        self.decoder_ = learner.decoder
+        self.encoder_ = learner.encoder
+        self.device_ = str(learner.device)
+        self.n_iter_ = n_iter
+        self.n_steps_ = learner.n_steps
+        self.history_ = dict(history.curves)
+        self.loss_curve_ = history.curves["energy"]
+        self.validation_curve_ = self.history_.get("validation")
+        self.n_dead_components_ = (history.curves["dead"] or [0])[-1]
+
+    def _coder(self) -> Coder:
+        """Prepare what computes codes, as the parameters of `transform` ask for."""
+        return Coder(
+            self.decoder_,
+            self.encoder_,
+            replace(self._learner.energy_settings, lam=self.lam),
+            SolverSettings(
+                step_size=self.step_size,
+                tol=self.transform_tol,
+                max_iter=self.transform_max_iter,
+                exact=True,
+            ),
+            predict=self.transform_method == "encoder",
+        )
+
+    def _chunks(self, X: Any) -> Iterator[torch.Tensor]:
+        """Pieces of the rows, on the device that computes, small enough to bound memory."""
+        width = sum(self.decoder_.layer_sizes)
+        for rows in batch_slices(X.shape[0], max(_CHUNK_ROWS, _CHUNK_ELEMENTS // width)):
+            yield rows_to_tensor(X[rows], self._learner.device)
+
+    @contextmanager
+    def _progress(self, n_epochs: int) -> Iterator[Callable[[History], None] | None]:
+        """Bar with the current energy, share of zeros and dead components, when verbose."""
+        if not self.verbose:
+            yield None
+            return
+        name = type(self).__name__
+        with tqdm(total=n_epochs, desc=name, unit="epoch", mininterval=0.5) as bar:
+
+            def on_epoch(history: History) -> None:
+                latest = {name: values[-1] for name, values in history.curves.items()}
+                bar.set_postfix(
+                    energy=f"{latest['energy']:.4f}",
+                    zeros=f"{latest['sparsity']:.1%}",
+                    dead=latest["dead"],
+                    refresh=False,
+                )
+                bar.update()
+
+            yield on_epoch
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learner")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle weights on the CPU, so that they open where no other device is."""
+        state = super().__getstate__().copy()
+        if "_learner" in state:
+            learner = copy.deepcopy(self._learner).to("cpu")
+            state.update(_learner=learner, decoder_=learner.decoder, encoder_=learner.encoder)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Bring weights back to the device they were on, or to the CPU where it is missing."""
+        super().__setstate__(state)
+        if hasattr(self, "_learner"):
+            kind = self.device_.partition(":")[0]
+            self._learner.to(kind if kind in available_devices() else "cpu")
+            self.device_ = str(self._learner.device)
+
+
+def _warn_of_scale(X: torch.Tensor) -> None:
+    """Warn when the default weights of the energy cannot suit the data."""
+    scale = X[:: max(1, len(X) // 10_000)].std().item()
+    if scale and not 1e-2 <= scale <= 1e2:
+        warnings.warn(
+            f"The data have a standard deviation of {scale:.1e}. The energy's terms are balanced "
+            "for one near 1: rescale the data, or lam, beta and variance_threshold with them.",
+            UserWarning,
+            stacklevel=caller_level(),
+        )

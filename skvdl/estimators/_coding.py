@@ -1,0 +1,95 @@
+"""From data to codes after training, chunk by chunk."""
+
+import sys
+import warnings
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from ..energy import EnergySettings
+from ..models import LISTA, Decoder
+from ..solvers import SolverSettings, codes_by_row
+
+
+class Coder:
+    """Compute codes of chunks of data, and remember how many rows did not converge.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        Decoder.
+    encoder : LISTA or None
+        Encoder, whose prediction is where the solver starts.
+    energy : EnergySettings
+        What codes minimise.
+    solver : SolverSettings
+        How.
+    predict : bool
+        Whether the encoder's prediction is enough for rows without missing entries.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        encoder: LISTA | None,
+        energy: EnergySettings,
+        solver: SolverSettings,
+        predict: bool,
+    ) -> None:
+        self.decoder = decoder
+        self.encoder = encoder
+        self.energy = energy
+        self.solver = solver
+        self.predict = predict and encoder is not None
+        self.n_rows = 0
+        self.n_missed = 0
+
+    @torch.no_grad()
+    def __call__(self, Y: torch.Tensor) -> torch.Tensor:
+        """Codes of some rows; NaN marks entries that are missing."""
+        missing = Y.isnan()
+        gaps = missing.any(dim=1)
+        if not gaps.any():
+            return self._complete(Y)
+        Z = Y.new_empty(len(Y), self.decoder.n_components)
+        if not gaps.all():
+            Z[~gaps] = self._complete(Y[~gaps])
+        seen = missing[gaps].logical_not().to(Y.dtype)
+        Z[gaps] = self._solve(Y[gaps].nan_to_num(nan=0.0), seen)
+        return Z
+
+    def _complete(self, Y: torch.Tensor) -> torch.Tensor:
+        if self.predict and self.encoder is not None:
+            return self.encoder(Y)
+        return self._solve(Y, None)
+
+    def _solve(self, Y: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+        init = None if self.encoder is None else self.encoder(Y)
+        found = codes_by_row(self.decoder, Y, self.energy, self.solver, seen=seen, init=init)
+        self.n_rows += len(Y)
+        self.n_missed += int(found.converged.logical_not().sum())
+        return found.codes
+
+    def warn(self) -> None:
+        """Say once how many rows did not converge, at the line of the user's that asked."""
+        if self.n_missed:
+            warnings.warn(
+                f"The codes of {self.n_missed} of {self.n_rows} rows are not within "
+                f"transform_tol={self.solver.tol} after transform_max_iter="
+                f"{self.solver.max_iter} iterations; raise either.",
+                ConvergenceWarning,
+                stacklevel=caller_level(),
+            )
+
+
+def caller_level() -> int:
+    """Stack level, for a warning of the calling function, of the first frame of the user's."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_ours(module: str) -> bool:
+    # scikit-learn wraps transform, and calls it in pipelines and searches
+    return module.partition(".")[0] in ("skvdl", "sklearn")

@@ -1,0 +1,203 @@
+"""The one border between what callers hold (arrays, frames, tensors) and the engine's tensors."""
+
+import warnings
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+_DTYPES = [np.float64, np.float32]
+
+
+class Container:
+    """The kind of container a caller gave, to be given back.
+
+    Parameters
+    ----------
+    device : torch.device, optional
+        Device of the caller's tensor; None for arrays.
+    """
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self.device = device
+
+    def dense(self, tensor: torch.Tensor) -> Any:
+        """Wrap a dense result."""
+        if self.device is None:
+            return tensor.cpu().numpy()
+        return tensor.to(self.device)
+
+    def sparse(self, tensor: torch.Tensor) -> Any:
+        """Wrap a result that is mostly zeros."""
+        if self.device is None:
+            return sparse.csr_matrix(tensor.cpu().numpy())
+        return tensor.to(self.device).to_sparse()
+
+    def join(self, parts: Iterable[Any], n_rows: int) -> Any:
+        """Put chunks below each other, each as soon as it comes."""
+        parts = iter(parts)
+        first = next(parts)
+        if sparse.issparse(first):
+            return sparse.vstack([first, *parts], format="csr")
+        if isinstance(first, torch.Tensor) and first.is_sparse:
+            return _to_csr(torch.cat([first, *parts]))
+        if first.shape[0] == n_rows:
+            return first
+        if isinstance(first, torch.Tensor):
+            joined = first.new_empty((n_rows, *first.shape[1:]))
+        else:
+            joined = np.empty((n_rows, *first.shape[1:]), dtype=first.dtype)
+        start = 0
+        for part in chain([first], parts):
+            joined[start : start + len(part)] = part
+            start += len(part)
+        return joined
+
+
+def _to_csr(tensor: torch.Tensor) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return tensor.coalesce().to_sparse_csr()
+
+
+def _wrap_array(array: np.ndarray) -> torch.Tensor:
+    """Tensor on the memory of an array; nothing here ever writes to it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _check_tensor(
+    X: torch.Tensor, dtype: torch.dtype | None, min_samples: int, allow_nan: bool = False
+) -> torch.Tensor:
+    """Do for a tensor, on any device, what `check_array` does for an array."""
+    if X.layout != torch.strided:
+        raise ValueError("Sparse tensors are not supported as data; use X.to_dense().")
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D tensor, got {X.ndim}D tensor instead.")
+    if X.is_complex():
+        raise ValueError("Complex data not supported.")
+    for axis, least in (("sample", min_samples), ("feature", 1)):
+        found = X.shape[0 if axis == "sample" else 1]
+        if found < least:
+            raise ValueError(
+                f"Found tensor with {found} {axis}(s) (shape={tuple(X.shape)}) while a minimum of "
+                f"{least} is required."
+            )
+    X = X.detach()
+    if dtype is None:
+        dtype = X.dtype if X.dtype in (torch.float32, torch.float64) else torch.float32
+    X = X.to(dtype)
+    finite = X.isinf().logical_not() if allow_nan else X.isfinite()
+    if not bool(finite.all()):
+        raise ValueError(f"Input X contains {'' if allow_nan else 'NaN or '}infinity.")
+    return X
+
+
+def data_to_tensor(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    dtype: torch.dtype | None = None,
+    min_samples: int = 1,
+    allow_nan: bool = False,
+) -> tuple[torch.Tensor, Container]:
+    """Check data as scikit-learn does and make a tensor of it, without a copy where possible.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `n_features_in_` is set, or compared with.
+    X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+        Data.
+    reset : bool
+        Whether to set `n_features_in_` rather than compare with it.
+    dtype : torch.dtype, optional
+        Type of the result; that of the data when not given, float64 for integers.
+    min_samples : int, default=1
+        Rows required.
+    allow_nan : bool, default=False
+        Whether NaN may stand for missing entries.
+
+    Returns
+    -------
+    tensor : torch.Tensor of shape (n_samples, n_features)
+        The data, on the device they were on.
+    container : Container
+        What to wrap results in.
+    """
+    if isinstance(X, torch.Tensor):
+        tensor = _check_tensor(X, dtype, min_samples, allow_nan)
+        if reset:
+            estimator.n_features_in_ = tensor.shape[1]
+            vars(estimator).pop("feature_names_in_", None)
+        elif tensor.shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"X has {tensor.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input."
+            )
+        return tensor, Container(X.device)
+    array = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=_DTYPES if dtype is None else _numpy_dtype(dtype),
+        order="C",
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        ensure_min_samples=min_samples,
+    )
+    return _wrap_array(array), Container()
+
+
+def codes_to_tensor(Z: Any, dtype: torch.dtype) -> tuple[Any, Container]:
+    """Check codes and make a tensor of them, or leave them as a CSR matrix.
+
+    Parameters
+    ----------
+    Z : {array-like, sparse matrix, torch.Tensor} of shape (n_samples, n_components)
+        Codes.
+    dtype : torch.dtype
+        Type of the result.
+
+    Returns
+    -------
+    codes : torch.Tensor or CSR matrix of shape (n_samples, n_components)
+        The codes, on the device they were on, for :func:`rows_to_tensor`.
+    container : Container
+        What to wrap results in.
+    """
+    if isinstance(Z, torch.Tensor):
+        dense = Z if Z.layout == torch.strided else Z.to_dense()
+        return _check_tensor(dense, dtype, 1), Container(Z.device)
+    array = check_array(Z, accept_sparse="csr", dtype=_numpy_dtype(dtype), order="C")
+    return (array if sparse.issparse(array) else _wrap_array(array)), Container()
+
+
+def rows_to_tensor(rows: Any, device: torch.device) -> torch.Tensor:
+    """Move some rows of data or codes to where they are needed, dense.
+
+    Parameters
+    ----------
+    rows : torch.Tensor or CSR matrix
+        The rows.
+    device : torch.device
+        Where to.
+
+    Returns
+    -------
+    torch.Tensor
+        The same rows.
+    """
+    if sparse.issparse(rows):
+        rows = torch.from_numpy(rows.toarray())
+    return rows.to(device)
+
+
+def _numpy_dtype(dtype: torch.dtype) -> type:
+    return np.float32 if dtype == torch.float32 else np.float64

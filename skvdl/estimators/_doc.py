@@ -1,0 +1,150 @@
+"""Documentation that both estimators share; defaults come from their signatures."""
+
+import inspect
+
+_PARAMETERS = {
+    "lam": """float
+        Weight of the l1 norm of the codes: the larger, the more zeros. For data with a standard
+        deviation near 1, from 0.001 (few zeros) to 0.02 (nine in ten on MNIST). The same lasso
+        is solved by :func:`sklearn.decomposition.sparse_encode` with
+        ``alpha = lam * n_features / 2`` and by :class:`sklearn.linear_model.Lasso` with
+        ``alpha = lam / 2``.""",
+    "beta": """float
+        Weight of the variance hinge per 250 rows, for ``regularizer="variance"``. It means the
+        same whatever the `batch_size`.""",
+    "gamma": """float
+        Weight of the distance between the codes and the encoder's prediction in `fit`.""",
+    "variance_threshold": """float
+        Standard deviation over a batch that the hinge asks of every code component.""",
+    "regularizer": """{"variance", "unit_norm", "weight_decay"} or None
+        What keeps the codes from collapsing: the variance hinge, columns of unit norm in every
+        layer, weight decay on the decoder, or nothing.""",
+    "weight_decay": """float
+        Strength of the decay, for ``regularizer="weight_decay"``.""",
+    "encoder": """{"lista"} or None
+        Network that learns to predict the codes. Without one, codes come from FISTA.""",
+    "positive_code": """bool
+        Whether codes are non-negative.""",
+    "transform_method": """{"encoder", "fista"}
+        How `transform` computes codes: the encoder's prediction, or the minimum of the energy
+        of each row. Without an encoder always the latter.""",
+    "transform_tol": """float
+        When ``transform_method="fista"`` stops: %(stop)s.""",
+    "transform_max_iter": """int
+        Maximum number of iterations, for ``transform_method="fista"``.""",
+    "missing_values": """{"nan"} or None
+        With "nan", rows in `transform` and `score` may have missing entries, marked by NaN.
+        Their codes minimise the energy over the entries that are seen, whatever the
+        `transform_method`. `fit` needs complete rows.""",
+    "sparse_output": """bool
+        Whether `transform` returns a CSR matrix.""",
+    "max_iter": """int or "auto"
+        Maximum number of epochs. "auto" takes as many as make 3000 steps, between %(least)s and
+        300.""",
+    "batch_size": """int
+        Rows per batch. The hinge measures the spread of a component over one batch.""",
+    "learning_rate": """{"cosine", "constant"} or int
+        Schedule of the learning rates: both decay to zero over the epochs, or both stay
+        constant. With an integer, the decoder's rate is halved each time that many epochs have
+        passed, and the encoder's stays constant.""",
+    "learning_rate_init": """float
+        Initial learning rate of the decoder.""",
+    "encoder_learning_rate_init": """float
+        Initial learning rate of the encoder.""",
+    "bias_decay": """tuple of two floats
+        Weight decay of the biases, of the decoder (if it has any) and of the encoder.""",
+    "inference_max_iter": """int
+        Maximum number of FISTA iterations per batch in `fit`.""",
+    "step_size": """float, "auto" or "adaptive"
+        Step of FISTA. "auto" takes it from the curvature and never lets the energy rise. With
+        "adaptive" it also grows in `fit` of a network, as it always does in `transform`. A number
+        gives FISTA as published.""",
+    "early_stopping": """bool
+        Whether to set rows aside, stop when their energy no longer improves, and keep the best
+        epoch.""",
+    "validation_fraction": """float
+        Share of rows to set aside, for ``early_stopping=True``.""",
+    "n_iter_no_change": """int or None
+        Number of epochs without an improvement of the validation energy after which
+        ``early_stopping=True`` stops. None never stops before `max_iter`, but still keeps the
+        best epoch.""",
+    "tol": """float
+        Relative improvement of the validation energy that counts, for ``early_stopping=True``.""",
+    "revive_dead": """bool
+        Whether components that no row of an epoch used start anew, from rows that are
+        reconstructed badly.""",
+    "warm_start": """bool
+        Whether `fit` continues from the result of the previous call.""",
+    "random_state": """int, RandomState instance or None
+        Seed of the initial weights, the shuffling and the validation split.""",
+    "device": """{"auto", "cpu", "cuda", "mps"}
+        Where to compute; "auto" takes the best device present.""",
+    "verbose": """int
+        Whether to show a progress bar.""",
+}
+
+_ATTRIBUTES = """decoder_ : torch.nn.Module
+        The decoder.
+
+    encoder_ : torch.nn.Module or None
+        The encoder.
+
+    n_iter_ : int
+        Number of epochs run.
+
+    n_steps_ : int
+        Number of batches learnt from.
+
+    loss_curve_ : list of float
+        Mean energy of each epoch's rows.
+
+    validation_curve_ : list of float or None
+        Mean energy of the validation rows after each epoch.
+
+    history_ : dict of list
+        Energy, its four terms (unweighted), sparsity and dead components of each epoch.
+
+    n_dead_components_ : int
+        Number of components that no row of the last epoch used.
+
+    device_ : str
+        Where the weights are.
+
+    n_features_in_ : int
+        Number of features seen in `fit`.
+
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` had any."""
+
+_NOTES = """After `fit`, the methods `transform`, `score` and `duality_gap` read `lam`, `step_size`,
+    `missing_values`, `sparse_output` and the parameters whose names begin with ``transform_``.
+    These can be changed with `set_params` without fitting again, and are validated when they are
+    used. All other parameters take effect in the next `fit` or `partial_fit`."""
+
+
+def fill_doc(**words: object):
+    """Write the documentation that both classes share into the places left for it."""
+
+    def fill(cls: type) -> type:
+        if cls.__doc__ is None:  # python -OO
+            return cls
+        signature = inspect.signature(cls)
+        entries = []
+        for name, text in _PARAMETERS.items():
+            kind, _, description = text.partition("\n")
+            default = signature.parameters[name].default
+            entries.append(f"{name} : {kind}, default={_literal(default)}\n{description}")
+        parameters = "\n\n    ".join(entries) % words
+        cls.__doc__ = (
+            cls.__doc__.replace("%(parameters)s", parameters)
+            .replace("%(attributes)s", _ATTRIBUTES)
+            .replace("%(notes)s", _NOTES)
+        )
+        return cls
+
+    return fill
+
+
+def _literal(value: object) -> str:
+    """How a default is written: as in the source, with double quotes."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -1,0 +1,185 @@
+"""Sparse coding with a dictionary."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import StrOptions
+
+from ..models import LinearDecoder
+from ._base import BaseVDL
+from ._doc import fill_doc
+
+
+@fill_doc(stop="at this duality gap relative to the energy", least=14)
+class VarianceDictionaryLearning(BaseVDL):
+    """Sparse coding with a linear decoder whose codes are kept from collapsing.
+
+    Learns a dictionary and non-negative sparse codes that minimise, over batches,
+    ``1/d ||x - W z||^2 + lam ||z||_1`` for each row plus a hinge that asks every code component
+    for a standard deviation of at least `variance_threshold`. The hinge replaces the usual bound
+    on the norms of the atoms. A small network (LISTA) is trained alongside to predict the codes.
+
+    Parameters
+    ----------
+    n_components : int, default=128
+        Length of a code, the number of atoms.
+
+    init : {"data", "random"}, default="data"
+        Where learning starts: atoms at samples drawn from the data and the encoder at ISTA on
+        them, or all weights at random.
+
+    %(parameters)s
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The atoms.
+
+    %(attributes)s
+
+    See Also
+    --------
+    NonLinearVDL : The same with a multi-layer decoder.
+    sklearn.decomposition.DictionaryLearning : Dictionary learning with bounded atoms.
+
+    Notes
+    -----
+    %(notes)s
+
+    References
+    ----------
+    K. Evtimova and Y. LeCun, "Sparse coding with multi-layer decoders using variance
+    regularization", TMLR 2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skvdl import VarianceDictionaryLearning
+    >>> X = load_digits().data / 16
+    >>> vdl = VarianceDictionaryLearning(32, max_iter=50, random_state=0).fit(X)
+    >>> codes = vdl.transform(X)
+    >>> codes.shape
+    (1797, 32)
+    >>> vdl.score(X) > 0.5
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **BaseVDL._parameter_constraints,
+        "init": [StrOptions({"data", "random"})],
+    }
+    _auto_epochs_least = 14
+    _feature_prefix = "vdl"
+
+    def __init__(
+        self,
+        n_components: int = 128,
+        *,
+        init: str = "data",
+        lam: float = 0.005,
+        beta: float = 10.0,
+        gamma: float = 5.0,
+        variance_threshold: float = 0.5,
+        regularizer: str | None = "variance",
+        weight_decay: float = 5e-4,
+        encoder: str | None = "lista",
+        positive_code: bool = True,
+        transform_method: str = "encoder",
+        transform_tol: float = 1e-5,
+        transform_max_iter: int = 2000,
+        missing_values: str | None = None,
+        sparse_output: bool = False,
+        max_iter: int | str = "auto",
+        batch_size: int = 250,
+        learning_rate: str | int = "cosine",
+        learning_rate_init: float = 5e-3,
+        encoder_learning_rate_init: float = 5e-4,
+        bias_decay: tuple[float, float] = (0.0, 0.0),
+        inference_max_iter: int = 200,
+        step_size: float | str = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = 10,
+        tol: float = 1e-4,
+        revive_dead: bool = False,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.lam = lam
+        self.beta = beta
+        self.gamma = gamma
+        self.variance_threshold = variance_threshold
+        self.regularizer = regularizer
+        self.weight_decay = weight_decay
+        self.encoder = encoder
+        self.positive_code = positive_code
+        self.transform_method = transform_method
+        self.transform_tol = transform_tol
+        self.transform_max_iter = transform_max_iter
+        self.missing_values = missing_values
+        self.sparse_output = sparse_output
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.learning_rate_init = learning_rate_init
+        self.encoder_learning_rate_init = encoder_learning_rate_init
+        self.bias_decay = bias_decay
+        self.inference_max_iter = inference_max_iter
+        self.step_size = step_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.revive_dead = revive_dead
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    @property
+    def components_(self) -> np.ndarray:
+        """Atoms of the fitted dictionary, one per row.
+
+        Returns
+        -------
+        ndarray of shape (n_components, n_features)
+            A copy of the decoder's weights.
+        """
+        return self.decoder_.atoms().cpu().numpy()
+
+    def duality_gap(self, X: ArrayLike) -> Any:
+        """How far the codes of data can be from exact.
+
+        Parameters
+        ----------
+        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        gap : ndarray or torch.Tensor of shape (n_samples,)
+            By what share of itself the energy of the codes that `transform` computes can exceed
+            the minimum at most. Large for codes of the encoder, at most `transform_tol` for
+            ``transform_method="fista"`` if that converged. There is none for ``lam=0``.
+        """
+        return self._gaps(X)
+
+    def _layer_sizes(self, n_features: int) -> list[int]:
+        return [self.n_components, n_features]
+
+    def _make_decoder(
+        self, n_features: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> LinearDecoder:
+        return LinearDecoder(self.n_components, n_features, generator=generator, dtype=dtype)
+
+    def _start_from_data(self) -> bool:
+        return self.init == "data"
+
+
+VDL = VarianceDictionaryLearning

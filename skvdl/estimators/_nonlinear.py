@@ -1,0 +1,158 @@
+"""Sparse coding with a multi-layer decoder."""
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval
+
+from ..models import NetworkDecoder
+from ._base import BaseVDL
+from ._doc import fill_doc
+
+
+@fill_doc(stop="when a step moves a code by no more than this share of its norm", least=22)
+class NonLinearVDL(BaseVDL):
+    """Sparse coding with a multi-layer decoder whose codes are kept from collapsing.
+
+    The same as :class:`VarianceDictionaryLearning` with a network with relu hidden layers in place
+    of the dictionary. A network has no atoms whose norms could be bounded; the hinge on the
+    variance of the codes works for any decoder.
+
+    Parameters
+    ----------
+    n_components : int, default=128
+        Length of a code.
+
+    hidden_layer_sizes : int or tuple of int, default=(1024,)
+        Width of each hidden layer of the decoder, from the code outwards. A single number is the
+        width of the only one.
+
+    %(parameters)s
+
+    Attributes
+    ----------
+    %(attributes)s
+
+    See Also
+    --------
+    VarianceDictionaryLearning : The same with a linear decoder.
+
+    Notes
+    -----
+    %(notes)s
+
+    References
+    ----------
+    K. Evtimova and Y. LeCun, "Sparse coding with multi-layer decoders using variance
+    regularization", TMLR 2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skvdl import NonLinearVDL
+    >>> X = load_digits().data / 16
+    >>> vdl = NonLinearVDL(32, hidden_layer_sizes=64, max_iter=50, random_state=0).fit(X)
+    >>> codes = vdl.transform(X)
+    >>> codes.shape
+    (1797, 32)
+    >>> vdl.score(X) > 0.5
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **BaseVDL._parameter_constraints,
+        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+    }
+    _auto_epochs_least = 22
+    _feature_prefix = "vdlnl"
+
+    def __init__(
+        self,
+        n_components: int = 128,
+        *,
+        hidden_layer_sizes: int | Sequence[int] = (1024,),
+        lam: float = 0.005,
+        beta: float = 10.0,
+        gamma: float = 100.0,
+        variance_threshold: float = 0.5,
+        regularizer: str | None = "variance",
+        weight_decay: float = 5e-4,
+        encoder: str | None = "lista",
+        positive_code: bool = True,
+        transform_method: str = "encoder",
+        transform_tol: float = 1e-3,
+        transform_max_iter: int = 2000,
+        missing_values: str | None = None,
+        sparse_output: bool = False,
+        max_iter: int | str = "auto",
+        batch_size: int = 125,
+        learning_rate: str | int = "cosine",
+        learning_rate_init: float = 3e-3,
+        encoder_learning_rate_init: float = 1e-3,
+        bias_decay: tuple[float, float] = (1e-3, 0.0),
+        inference_max_iter: int = 200,
+        step_size: float | str = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = 10,
+        tol: float = 1e-4,
+        revive_dead: bool = False,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.lam = lam
+        self.beta = beta
+        self.gamma = gamma
+        self.variance_threshold = variance_threshold
+        self.regularizer = regularizer
+        self.weight_decay = weight_decay
+        self.encoder = encoder
+        self.positive_code = positive_code
+        self.transform_method = transform_method
+        self.transform_tol = transform_tol
+        self.transform_max_iter = transform_max_iter
+        self.missing_values = missing_values
+        self.sparse_output = sparse_output
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.learning_rate_init = learning_rate_init
+        self.encoder_learning_rate_init = encoder_learning_rate_init
+        self.bias_decay = bias_decay
+        self.inference_max_iter = inference_max_iter
+        self.step_size = step_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.revive_dead = revive_dead
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def _layer_sizes(self, n_features: int) -> list[int]:
+        given = self.hidden_layer_sizes
+        sizes = [given] if isinstance(given, Integral) else list(given)
+        if not sizes or not all(isinstance(s, Integral) and s > 0 for s in sizes):
+            raise ValueError(
+                f"hidden_layer_sizes={given!r} must hold the width of at least one hidden layer, "
+                "positive integers; use VarianceDictionaryLearning for a decoder without any."
+            )
+        return [self.n_components, *map(int, sizes), n_features]
+
+    def _make_decoder(
+        self, n_features: int, generator: torch.Generator, dtype: torch.dtype
+    ) -> NetworkDecoder:
+        n_components, *hidden, _ = self._layer_sizes(n_features)
+        return NetworkDecoder(n_components, hidden, n_features, generator=generator, dtype=dtype)
+
+
+VDLNL = NonLinearVDL

@@ -1,0 +1,21 @@
+"""What is learnt: decoders, which turn codes into data, and the encoder, which predicts codes.
+
+A decoder owns its physics: the forward pass, its data term for a batch, its curvature, and how
+gradients come back to its weights. A new decoder is one subclass of `Decoder`.
+"""
+
+from ._data_terms import DataTerm, QuadraticTerm
+from ._decoder import Decoder
+from ._linear import LinearDecoder, linear_term
+from ._lista import LISTA
+from ._network import NetworkDecoder
+
+__all__ = [
+    "LISTA",
+    "DataTerm",
+    "Decoder",
+    "LinearDecoder",
+    "NetworkDecoder",
+    "QuadraticTerm",
+    "linear_term",
+]

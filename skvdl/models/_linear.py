@@ -1,0 +1,274 @@
+"""The dictionary: a sample is a weighted sum of atoms."""
+
+import torch
+from torch import nn
+
+from ._data_terms import DataTerm, QuadraticTerm
+from ._decoder import Decoder
+from ._weights import eigenvalue_bound, gram_bound, uniform_parameter
+
+
+class LinearDecoder(Decoder):
+    """Dictionary: a sample is a weighted sum of columns, without bias.
+
+    Parameters
+    ----------
+    n_components : int
+        Length of a code.
+    n_features : int
+        Length of a sample.
+    generator : torch.Generator
+        Source of the initial weights.
+    dtype : torch.dtype
+        Type of the weights.
+
+    Attributes
+    ----------
+    weight : torch.nn.Parameter of shape (n_features, n_components)
+        The dictionary, atoms in columns.
+    """
+
+    quadratic = True
+
+    def __init__(
+        self, n_components: int, n_features: int, *, generator: torch.Generator, dtype: torch.dtype
+    ) -> None:
+        super().__init__(n_components, n_features)
+        self.weight = uniform_parameter(
+            n_features, n_components, fan_in=n_components, generator=generator, dtype=dtype
+        )
+
+    def forward(self, Z: torch.Tensor) -> torch.Tensor:
+        """Reconstruct data from codes."""
+        return nn.functional.linear(Z, self.weight)
+
+    def data_term(
+        self,
+        Y: torch.Tensor,
+        *,
+        seen: torch.Tensor | None = None,
+        n_evaluations: int = 50,
+        curvature: torch.Tensor | None = None,
+    ) -> DataTerm:
+        """Reconstruction error of a batch, in the form that is cheapest for its shape."""
+        W = self.weight.detach().to(Y.dtype)
+        return linear_term(Y, W, seen=seen, n_evaluations=n_evaluations)
+
+    @torch.no_grad()
+    def set_gradients(
+        self, Z: torch.Tensor, Y: torch.Tensor, term: DataTerm | None = None
+    ) -> torch.Tensor:
+        """Set the gradient of the dictionary; see `Decoder.set_gradients`.
+
+        Written by hand because autograd makes twice as many passes over tensors of the size of
+        the data.
+        """
+        residual = torch.addmm(Y, Z, self.weight.T, beta=-1)
+        error = torch.linalg.vector_norm(residual).square() / Y.numel()
+        residual.mul_(2.0 / Y.shape[1])
+        self.weight.grad = torch.addmm(self.weight, residual.T, Z, beta=0, alpha=1 / len(Y))
+        return error
+
+    @torch.no_grad()
+    def atoms(self) -> torch.Tensor:
+        """Columns of the dictionary, one per row."""
+        return self.weight.detach().T.clone()
+
+    @torch.no_grad()
+    def start_from(self, X: torch.Tensor, generator: torch.Generator) -> bool:
+        """Point the atoms at samples drawn at random, with a little of what they were.
+
+        The atoms keep their norms; those for which there is no sample stay as they are.
+        """
+        weight = self.weight
+        drawn = torch.randperm(len(X), generator=generator, device=generator.device)
+        samples = X[drawn[: weight.shape[1]].to(X.device)].to(weight.device).T
+        columns = weight[:, : samples.shape[1]]
+        norms = torch.linalg.vector_norm(columns, dim=0)
+        # without the rest, atoms from equal samples would stay equal forever
+        size = torch.linalg.vector_norm(samples, dim=0)
+        mixed = samples / torch.where(size > 0, size, 1.0) + 0.1 * columns / norms
+        columns.copy_(mixed * (norms / torch.linalg.vector_norm(mixed, dim=0)))
+        return True
+
+    @torch.no_grad()
+    def revive(self, components: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """Point unused atoms in directions of the data, as long as the others are on average."""
+        return replace_columns(self.weight, components, directions.T)
+
+
+@torch.no_grad()
+def replace_columns(
+    weight: torch.Tensor, components: torch.Tensor, columns: torch.Tensor
+) -> torch.Tensor:
+    """Give some columns new directions and the mean norm of the others, which is returned."""
+    norms = torch.linalg.vector_norm(weight, dim=0)
+    others = torch.ones_like(norms).index_fill_(0, components, 0.0)
+    size = (norms * others).sum() / others.sum().clamp_min(1)
+    size = torch.where(size > 0, size, 1.0)
+    columns = columns / torch.linalg.vector_norm(columns, dim=0).clamp_min(1e-12)
+    weight[:, components] = columns * size
+    return size
+
+
+def linear_term(
+    Y: torch.Tensor,
+    W: torch.Tensor,
+    *,
+    seen: torch.Tensor | None = None,
+    n_evaluations: int = 50,
+) -> QuadraticTerm:
+    """Data term of a dictionary in the form that takes fewer multiplications in all.
+
+    Parameters
+    ----------
+    Y : torch.Tensor of shape (n, d)
+        Data.
+    W : torch.Tensor of shape (d, l)
+        Dictionary, atoms in columns.
+    seen : torch.Tensor of shape (n, d), optional
+        1 for entries that count, 0 for others. With it each row has a Gram matrix of its own,
+        so that only the residual form is left.
+    n_evaluations : int, default=50
+        How often the term is likely to be evaluated: preparing a Gram matrix pays if often.
+
+    Returns
+    -------
+    GramTerm or ResidualTerm
+        The term.
+    """
+    n, d = Y.shape
+    n_components = W.shape[1]
+    gram = n_components * d * (n_components + n) + n_evaluations * n * n_components**2
+    residual = n_evaluations * 2 * n * d * n_components
+    if seen is None and gram < residual:
+        return GramTerm(Y, W)
+    return ResidualTerm(Y, W, seen)
+
+
+class GramTerm(QuadraticTerm):
+    """Dictionary through ``H = 2/d W'W``: one l x l product per evaluation.
+
+    Parameters
+    ----------
+    Y : torch.Tensor of shape (n, d)
+        Data.
+    W : torch.Tensor of shape (d, l)
+        Dictionary, atoms in columns.
+    """
+
+    def __init__(self, Y: torch.Tensor, W: torch.Tensor) -> None:
+        super().__init__(Y, W.shape[1])
+        self.W = W
+        scale = 2.0 / Y.shape[1]
+        self.hessian = (W.T @ W).mul_(scale)
+        self.linear = (Y @ W).mul_(scale)
+        self.constant = torch.linalg.vector_norm(Y, dim=1).square_() / Y.shape[1]
+        self.shift: torch.Tensor | None = None
+
+    def add(self, *, ridge: float, centre: torch.Tensor | None, tilt: float) -> None:
+        """Fold ridge and tilt into the quadratic."""
+        self.ridge = ridge
+        self.hessian.diagonal().add_(ridge)
+        self.linear.sub_(tilt)
+        if ridge and centre is not None:
+            self.linear.add_(centre, alpha=ridge)
+            self.constant.add_(centre.square().sum(dim=1), alpha=ridge / 2)
+
+    def to(self, dtype: torch.dtype) -> "GramTerm":
+        """Build the term anew in another precision."""
+        return GramTerm(self.Y.to(dtype), self.W.to(dtype))
+
+    def error_curvature(self) -> torch.Tensor:
+        """Bound the second derivative of the reconstruction error."""
+        data = self.hessian.clone()
+        data.diagonal().sub_(self.ridge)
+        return eigenvalue_bound(data)
+
+    def grad(self, Z: torch.Tensor) -> torch.Tensor:
+        """Gradient at the codes."""
+        return torch.addmm(self.linear, Z, self.hessian, beta=-1)
+
+    def hessian_product(self, direction: torch.Tensor) -> torch.Tensor:
+        """How the gradient changes along a direction of each row."""
+        return direction @ self.hessian
+
+    def set_step(self, step: torch.Tensor) -> None:
+        """Fold a step into the quadratic, for `descend`."""
+        self.map = self.hessian * -step
+        self.map.diagonal().add_(1.0)
+        self.shift = self.linear * step
+
+    def descend(self, Z: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Codes after one gradient step, written into `out` where given."""
+        return torch.addmm(self.shift, Z, self.map, out=out)
+
+    def error_and_grad(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Value of each row, and gradient, with what was folded in."""
+        grad = self.grad(Z)
+        value = torch.linalg.vecdot(Z, grad - self.linear)
+        return torch.add(self.constant, value, alpha=0.5), grad
+
+    value_and_grad = error_and_grad
+
+    def take(self, rows: torch.Tensor) -> None:
+        """Keep some rows only: of what is used, the data are not."""
+        self.linear = self.linear[rows]
+        self.constant = self.constant[rows]
+        if self.shift is not None:
+            self.shift = self.shift[rows]
+
+
+class ResidualTerm(QuadraticTerm):
+    """Dictionary through the residual: two d x l products per evaluation.
+
+    Parameters
+    ----------
+    Y : torch.Tensor of shape (n, d)
+        Data.
+    W : torch.Tensor of shape (d, l)
+        Dictionary, atoms in columns.
+    seen : torch.Tensor of shape (n, d), optional
+        1 for entries that count, 0 for others.
+
+    Attributes
+    ----------
+    residual : torch.Tensor of shape (n, d)
+        Reconstruction minus data at the codes that were last looked at.
+    """
+
+    def __init__(self, Y: torch.Tensor, W: torch.Tensor, seen: torch.Tensor | None = None) -> None:
+        super().__init__(Y, W.shape[1])
+        self.W = W
+        self.seen = seen
+        self.scale = 2.0 / Y.shape[1]
+
+    def to(self, dtype: torch.dtype) -> "ResidualTerm":
+        """Build the term anew in another precision."""
+        seen = None if self.seen is None else self.seen.to(dtype)
+        return ResidualTerm(self.Y.to(dtype), self.W.to(dtype), seen)
+
+    def error_curvature(self) -> torch.Tensor:
+        """Bound the second derivative; hiding entries can only lower it."""
+        return gram_bound(self.W) * self.scale
+
+    def hessian_product(self, direction: torch.Tensor) -> torch.Tensor:
+        """How the gradient changes along a direction of each row."""
+        change = direction @ self.W.T
+        if self.seen is not None:
+            change.mul_(self.seen)
+        return (change @ self.W).mul_(self.scale).add_(direction, alpha=self.ridge)
+
+    def error_and_grad(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Reconstruction error of each row, and its gradient, at the codes."""
+        self.residual = residual = torch.addmm(self.Y, Z, self.W.T, beta=-1)
+        if self.seen is not None:
+            residual.mul_(self.seen)
+        value = torch.linalg.vecdot(residual, residual) * (self.scale / 2)
+        return value, (residual @ self.W).mul_(self.scale)
+
+    def take(self, rows: torch.Tensor) -> None:
+        """Keep some rows only."""
+        super().take(rows)
+        if self.seen is not None:
+            self.seen = self.seen[rows]

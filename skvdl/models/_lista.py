@@ -1,0 +1,119 @@
+"""The encoder: predicts codes from data in a fixed number of steps."""
+
+import torch
+from torch import nn
+
+from ._decoder import Decoder
+from ._weights import eigenvalue_bound, uniform_parameter
+
+
+class LISTA(nn.Module):
+    """Learned ISTA: ``u = U y + b``, then a few rounds of ``z = shrink(u + S z)``.
+
+    The shrinkage is a relu for non-negative codes, and a soft threshold with one learned
+    threshold per component for signed ones.
+
+    Parameters
+    ----------
+    n_features : int
+        Length of a sample.
+    n_components : int
+        Length of a code.
+    generator : torch.Generator
+        Source of the initial weights.
+    dtype : torch.dtype
+        Type of the weights.
+    positive : bool, default=True
+        Whether codes are non-negative.
+
+    Attributes
+    ----------
+    U : torch.nn.Parameter of shape (n_components, n_features)
+        From data to codes.
+    S : torch.nn.Parameter of shape (n_components, n_components)
+        From codes to codes.
+    b : torch.nn.Parameter of shape (n_components,)
+        Bias.
+    """
+
+    #: Rounds after the first estimate ``shrink(u)``, as published.
+    n_iter = 3
+
+    def __init__(
+        self,
+        n_features: int,
+        n_components: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+        positive: bool = True,
+    ) -> None:
+        super().__init__()
+        self.U = uniform_parameter(
+            n_components, n_features, fan_in=n_features, generator=generator, dtype=dtype
+        )
+        self.b = uniform_parameter(
+            n_components, fan_in=n_features, generator=generator, dtype=dtype
+        )
+        self.S = uniform_parameter(
+            n_components, n_components, fan_in=n_components, generator=generator, dtype=dtype
+        )
+        self.threshold = None if positive else nn.Parameter(torch.full_like(self.b, 0.1))
+
+    @property
+    def positive(self) -> bool:
+        """Whether codes are non-negative."""
+        return self.threshold is None
+
+    @property
+    def biases(self) -> list[nn.Parameter]:
+        """Weights that bias decay pulls at."""
+        return [self.b]
+
+    @property
+    def matrices(self) -> list[nn.Parameter]:
+        """All other weights."""
+        return [p for p in self.parameters() if p is not self.b]
+
+    def _shrink(self, V: torch.Tensor) -> torch.Tensor:
+        if self.threshold is None:
+            return V.relu_()
+        return V.sign() * (V.abs() - self.threshold.relu()).relu()
+
+    def forward(self, Y: torch.Tensor) -> torch.Tensor:
+        """Predict codes from data."""
+        U = nn.functional.linear(Y, self.U, self.b)
+        Z = self._shrink(U.clone())
+        for _ in range(self.n_iter):
+            Z = self._shrink(torch.addmm(U, Z, self.S.T))
+        return Z
+
+    @torch.no_grad()
+    def imitate(self, decoder: Decoder, lam: float, Y: torch.Tensor) -> None:
+        """Set the weights to those of ISTA on a decoder's atoms.
+
+        Components that are off for all of the data `Y` get no threshold, because a unit that is
+        always off cannot learn.
+        """
+        W = decoder.atoms().T
+        hessian = (W.T @ W) * (2.0 / W.shape[0])
+        step = 1.0 / eigenvalue_bound(hessian)
+        self.U.copy_(W.T * (step * 2.0 / W.shape[0]))
+        self.S.copy_(hessian * -step)
+        self.S.diagonal().add_(1.0)
+        threshold = step * lam
+        if self.threshold is None:
+            self.b.copy_(-threshold.expand_as(self.b))
+        else:
+            self.b.zero_()
+            self.threshold.copy_(threshold.expand_as(self.b))
+        off = (self(Y) == 0).all(dim=0)
+        (self.b if self.threshold is None else self.threshold).masked_fill_(off, 0.0)
+
+    @torch.no_grad()
+    def revive(self, components: torch.Tensor, filters: torch.Tensor) -> None:
+        """Make some components respond to new filters, and to nothing else."""
+        self.U[components] = filters
+        self.b[components] = 0.0
+        self.S[components] = 0.0
+        self.S[:, components] = 0.0

@@ -1,0 +1,213 @@
+"""The multi-layer decoder: relu hidden layers in front of a dictionary."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from ._data_terms import DataTerm
+from ._decoder import Decoder
+from ._linear import GramTerm, ResidualTerm, linear_term, replace_columns
+from ._weights import eigenvalue_bound, uniform_parameter
+
+
+class NetworkDecoder(Decoder):
+    """Network with relu hidden layers, biases in these, and none at the end.
+
+    Parameters
+    ----------
+    n_components : int
+        Length of a code.
+    hidden_layer_sizes : sequence of int
+        Width of each hidden layer, from the code outwards.
+    n_features : int
+        Length of a sample.
+    generator : torch.Generator
+        Source of the initial weights.
+    dtype : torch.dtype
+        Type of the weights.
+
+    Attributes
+    ----------
+    weights : torch.nn.ParameterList
+        One matrix per layer, of shape (outputs, inputs).
+    hidden_biases : torch.nn.ParameterList
+        One vector per hidden layer.
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        hidden_layer_sizes: Sequence[int],
+        n_features: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__(n_components, n_features)
+        sizes = [n_components, *hidden_layer_sizes, n_features]
+        self.weights = nn.ParameterList(
+            uniform_parameter(outputs, inputs, fan_in=inputs, generator=generator, dtype=dtype)
+            for inputs, outputs in pairwise(sizes)
+        )
+        self.hidden_biases = nn.ParameterList(
+            uniform_parameter(width, fan_in=inputs, generator=generator, dtype=dtype)
+            for inputs, width in pairwise(sizes[:-1])
+        )
+
+    @property
+    def layer_sizes(self) -> list[int]:
+        """Width of each layer, from the code to the data."""
+        return [self.n_components, *(weight.shape[0] for weight in self.weights)]
+
+    def activations(self, Z: torch.Tensor) -> list[torch.Tensor]:
+        """Codes and the output of each hidden layer."""
+        outputs = [Z]
+        for weight, bias in zip(self.weights, self.hidden_biases, strict=False):
+            outputs.append(torch.addmm(bias, outputs[-1], weight.T).relu_())
+        return outputs
+
+    def slopes(self, grad: torch.Tensor, activations: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Carry a gradient back from the last hidden layer's output.
+
+        Returns the gradients with respect to the codes and to what enters each relu.
+        """
+        slopes = []
+        layers = zip(self.weights[:-1], activations[1:], strict=True)
+        for weight, active in reversed(list(layers)):
+            # the backward pass of a relu, which is 0 where its output is
+            slopes.append(torch.ops.aten.threshold_backward(grad, active, 0.0))
+            grad = slopes[-1] @ weight
+        return [grad, *reversed(slopes)]
+
+    def forward(self, Z: torch.Tensor) -> torch.Tensor:
+        """Reconstruct data from codes."""
+        return nn.functional.linear(self.activations(Z)[-1], self.weights[-1])
+
+    def data_term(
+        self,
+        Y: torch.Tensor,
+        *,
+        seen: torch.Tensor | None = None,
+        n_evaluations: int = 50,
+        curvature: torch.Tensor | None = None,
+    ) -> "NetworkTerm":
+        """Reconstruction error of a batch, its last layer in the cheapest form."""
+        W = self.weights[-1].detach()
+        last = linear_term(Y, W, seen=seen, n_evaluations=n_evaluations)
+        return NetworkTerm(self, last, curvature)
+
+    @torch.no_grad()
+    def curvature(self) -> torch.Tensor:
+        """Second derivative of the reconstruction error if every unit were active.
+
+        An estimate; neither an upper nor a lower bound: units that are off make it too large,
+        the kinks of the relus too small.
+        """
+        product = self.weights[0].detach()
+        for weight in self.weights[1:]:
+            product = weight @ product
+        return eigenvalue_bound(product.T @ product) * (2.0 / product.shape[0])
+
+    @torch.no_grad()
+    def set_gradients(
+        self, Z: torch.Tensor, Y: torch.Tensor, term: DataTerm | None = None
+    ) -> torch.Tensor:
+        """Set the gradients of all weights; see `Decoder.set_gradients`.
+
+        If the term was last evaluated at the codes, half of the work is done.
+        """
+        trace = term.trace if isinstance(term, NetworkTerm) else None
+        if trace is None or not torch.equal(trace.activations[0], Z):
+            last = ResidualTerm(Y, self.weights[-1].detach())
+            fresh = NetworkTerm(self, last, None)
+            fresh.error_and_grad(Z)
+            trace = fresh.trace
+        error = torch.linalg.vector_norm(trace.residual).square() / Y.numel()
+        # slopes are those of a sum over rows of means over features
+        slopes = [*trace.slopes[1:], trace.residual * (2.0 / Y.shape[1])]
+        for weight, slope, entered in zip(self.weights, slopes, trace.activations, strict=True):
+            weight.grad = torch.addmm(weight, slope.T, entered, beta=0, alpha=1 / len(Y))
+        for bias, slope in zip(self.hidden_biases, slopes, strict=False):
+            bias.grad = slope.mean(dim=0)
+        return error
+
+    @torch.no_grad()
+    def revive(self, components: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """Point unused components in directions, carried back to the layer that codes enter."""
+        columns = directions.T
+        for weight in reversed(list(self.weights)[1:]):
+            columns = weight.T @ columns
+        return replace_columns(self.weights[0], components, columns)
+
+
+class Trace(NamedTuple):
+    """What evaluating a network's data term computed on the way.
+
+    Attributes
+    ----------
+    activations : list of torch.Tensor
+        Codes and the output of each hidden layer.
+    slopes : list of torch.Tensor
+        Gradient with respect to the codes and to what enters each relu.
+    residual : torch.Tensor of shape (n, d)
+        Reconstruction minus data.
+    """
+
+    activations: list[torch.Tensor]
+    slopes: list[torch.Tensor]
+    residual: torch.Tensor
+
+
+class NetworkTerm(DataTerm):
+    """Data term of a network: that of its last layer, seen through the hidden ones.
+
+    Parameters
+    ----------
+    decoder : NetworkDecoder
+        The network.
+    last : GramTerm or ResidualTerm
+        Data term of the last layer, a function of the last hidden activations.
+    curvature : torch.Tensor of shape () or None
+        The decoder's curvature, if roughly known.
+
+    Attributes
+    ----------
+    trace : Trace or None
+        The last evaluation, where the last layer works through the residual.
+    """
+
+    def __init__(
+        self,
+        decoder: NetworkDecoder,
+        last: GramTerm | ResidualTerm,
+        curvature: torch.Tensor | None,
+    ) -> None:
+        super().__init__(last.Y, decoder.n_components)
+        self.decoder = decoder
+        self.last = last
+        self.known_curvature = curvature
+        self.trace: Trace | None = None
+
+    def error_curvature(self) -> torch.Tensor:
+        """Estimate the second derivative."""
+        known = self.known_curvature
+        return self.decoder.curvature() if known is None else known
+
+    @torch.no_grad()
+    def error_and_grad(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Reconstruction error of each row, and its gradient, at the codes."""
+        activations = self.decoder.activations(Z)
+        value, grad = self.last.error_and_grad(activations[-1])
+        slopes = self.decoder.slopes(grad, activations)
+        if isinstance(self.last, ResidualTerm):
+            self.trace = Trace(activations, slopes, self.last.residual)
+        return value, slopes[0]
+
+    def take(self, rows: torch.Tensor) -> None:
+        """Keep some rows only."""
+        self.last.take(rows)
+        if self.centre is not None:
+            self.centre = self.centre[rows]

@@ -1,0 +1,28 @@
+"""How codes are found: solvers with `solve(problem, init) -> Result`, and one place that chooses.
+
+| solver | for | stops by |
+|---|---|---|
+| `Fista` | any problem, with a step that is given | relative change |
+| `RestartingFista` | quadratic data terms | relative change |
+| `BacktrackingFista` | any other data term | relative change |
+| `ExactLasso` | quadratic data terms, each row by itself | duality gap |
+"""
+
+from ._backtracking import BacktrackingFista
+from ._choice import SolverSettings, choose_solver, codes_by_row
+from ._exact import ExactLasso, relative_gaps
+from ._fista import Fista, RestartingFista
+from ._solver import Result, Solver
+
+__all__ = [
+    "BacktrackingFista",
+    "ExactLasso",
+    "Fista",
+    "RestartingFista",
+    "Result",
+    "Solver",
+    "SolverSettings",
+    "choose_solver",
+    "codes_by_row",
+    "relative_gaps",
+]

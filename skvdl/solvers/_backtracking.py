@@ -1,0 +1,95 @@
+"""FISTA for data terms without a bound on their curvature, such as a network's."""
+
+import torch
+
+from ..energy import Problem
+from ._solver import ActiveRows, Result, Solver, next_check, row_norms
+
+# By how much a step grows with each point that is taken: before one was refused for the first
+# time, and after. A faster start overshoots, a faster end is refused often.
+_GROWTH = 1.25, 1.02
+
+
+class BacktrackingFista(Solver):
+    """FISTA that takes an extrapolated point only if it lowers the energy.
+
+    Value and gradient come from one evaluation that way. A point that is refused costs its row
+    the momentum, and half the step if there was no momentum to lose: the step comes from an
+    estimate of the curvature, for which there is no bound.
+
+    The estimate can also be far too high, and then a row that hardly moves may be far from its
+    minimum. With `grow` the step of each row grows, and none is done before a point of it was
+    refused: its step is then, or was, about as long as it can be. At the kink of a relu no step is
+    short enough, and a row may still stop above its minimum.
+
+    A row is done when one step moves it by no more than `tol` of its norm; the batch as a whole if
+    its rows are coupled.
+
+    Parameters
+    ----------
+    tol : float
+        Relative change at which to stop.
+    max_iter : int
+        Iterations at most.
+    grow : bool
+        Whether steps may grow.
+    """
+
+    def __init__(self, tol: float, max_iter: int, *, grow: bool) -> None:
+        super().__init__(tol, max_iter)
+        self.grow = grow
+
+    def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
+        coupled = problem.coupled
+        rows = ActiveRows(Z)
+        rows.X = rows.C = Z
+        rows.E, rows.G = problem.value_and_grad(Z)
+        limits = torch.finfo(Z.dtype)
+        rows.slack = rows.E.abs() * (8 * limits.eps)
+        rows.age = torch.zeros_like(rows.E)
+        rows.step = rows.estimate = torch.ones_like(rows.E) * (1.0 / problem.curvature())
+        rows.limited = torch.zeros_like(rows.E, dtype=torch.bool)
+        check = 2  # at least one step, however small: the encoder learns from it
+        for k in range(1, self.max_iter + 1):
+            moved = torch.addcmul(rows.X, rows.step, rows.G, value=-1)
+            rows.C_new = problem.shrink(moved, rows.step)
+            if k == check:
+                check = next_check(k)
+                length = row_norms(rows.C_new - rows.X, coupled)
+                done = length <= self.tol * row_norms(rows.X, coupled)
+                if self.grow:
+                    done = done.logical_and(rows.limited.logical_or(length == 0))
+                result = rows.retire(done, rows.X, k, problem, energy=rows.E)
+                if result is not None:
+                    return result
+            X_new = torch.addcmul(rows.C_new, rows.age / (rows.age + 3), rows.C_new - rows.C)
+            if problem.positive:
+                X_new.relu_()
+            else:
+                X_new.mul_(X_new * rows.C_new > 0)
+            E_new, G_new = problem.value_and_grad(X_new)
+            accept = E_new <= rows.E + rows.slack
+            rows.step = torch.where(accept.logical_or(rows.age > 0), rows.step, rows.step / 2)
+            if self.grow:
+                self._grow(rows, accept, E_new)
+            rows.age = torch.where(accept, rows.age + 1, 0.0)
+            rows.X = torch.where(accept, X_new, rows.X)
+            rows.G = torch.where(accept, G_new, rows.G)
+            rows.E = torch.where(accept, E_new, rows.E)
+            rows.C = rows.C_new
+        return rows.give_up(rows.X, self.max_iter, rows.E)
+
+    @staticmethod
+    def _grow(rows: ActiveRows, accept: torch.Tensor, E_new: torch.Tensor) -> None:
+        """Let the steps grow of rows whose points were taken."""
+        limits = torch.finfo(E_new.dtype)
+        first, later = _GROWTH
+        step = rows.step
+        rows.limited = rows.limited.logical_or(accept.logical_not())
+        longer = torch.where(rows.limited, step * later, step * first).clamp_(max=limits.max)
+        # where rounding hides whether the energy falls, a long step may go to and fro forever
+        shorter = torch.maximum(step / 2, torch.minimum(step, rows.estimate))
+        hidden = rows.limited.logical_and(E_new >= rows.E - rows.slack)
+        rows.step = torch.where(accept, torch.where(hidden, shorter, longer), step)
+        # steps that grow could make much of what rounding allowed a start far away
+        rows.slack = torch.where(accept, E_new, rows.E).abs() * (8 * limits.eps)

@@ -1,0 +1,174 @@
+"""What every solver offers, and how rows that are done leave the work to the others."""
+
+from abc import ABC, abstractmethod
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import torch
+
+from ..energy import Problem
+
+
+class Result(NamedTuple):
+    """What a solver found.
+
+    Attributes
+    ----------
+    codes : torch.Tensor of shape (n, l)
+        The codes.
+    n_iter : torch.Tensor of shape (n,)
+        Iterations that each row took.
+    energy : torch.Tensor of shape (n,)
+        Energy of each row at its codes. The variance hinge belongs to the batch and is shared out
+        equally, so that the sum is the energy of the batch.
+    converged : torch.Tensor of shape (n,)
+        Whether the row met the tolerance.
+    """
+
+    codes: torch.Tensor
+    n_iter: torch.Tensor
+    energy: torch.Tensor
+    converged: torch.Tensor
+
+
+class Solver(ABC):
+    """A way to minimise the energy of a batch over its codes.
+
+    Parameters
+    ----------
+    tol : float
+        When a row is done; what it measures is the solver's own.
+    max_iter : int
+        Iterations at most.
+    """
+
+    def __init__(self, tol: float, max_iter: int) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def solve(self, problem: Problem, init: torch.Tensor | None = None) -> Result:
+        """Minimise the energy.
+
+        Parameters
+        ----------
+        problem : Problem
+            What to minimise. It is used up: rows that are done are taken out of it.
+        init : torch.Tensor of shape (n, l), optional
+            Where to start; 0 when not given.
+
+        Returns
+        -------
+        Result
+            Codes, iterations, energy, and whether each row converged.
+        """
+        with torch.inference_mode():
+            found = self._solve(problem, problem.start(init))
+        # copies made out here can take part in gradients again
+        return Result(*(part.clone() for part in found))
+
+    @abstractmethod
+    def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
+        """Minimise the energy from feasible codes, which are the solver's own."""
+
+
+class ActiveRows(SimpleNamespace):
+    """Rows that are still being worked on: a solver keeps all it knows about them in here.
+
+    Every attribute set by the solver is a tensor with one entry per active row along its first
+    axis, or one for all rows if they are coupled, in which case they stop together.
+
+    Parameters
+    ----------
+    codes : torch.Tensor of shape (n, l)
+        Codes to start from.
+    """
+
+    def __init__(self, codes: torch.Tensor) -> None:
+        super().__init__()
+        self._index = torch.arange(codes.shape[0], device=codes.device)
+        self._result = Result(
+            codes=torch.empty_like(codes),
+            n_iter=torch.zeros_like(self._index),
+            energy=torch.empty_like(codes[:, 0]),
+            converged=torch.zeros_like(self._index, dtype=torch.bool),
+        )
+
+    def retire(
+        self,
+        done: torch.Tensor,
+        codes: torch.Tensor,
+        n_iter: int,
+        *problems: Problem,
+        energy: torch.Tensor | None = None,
+    ) -> Result | None:
+        """Write down the rows that are done, and go on with the others.
+
+        Parameters
+        ----------
+        done : torch.Tensor of shape (n, 1) or (1, 1)
+            Which rows are done.
+        codes : torch.Tensor of shape (n, l)
+            Codes of all active rows.
+        n_iter : int
+            Iterations so far.
+        *problems : Problem
+            Problems to take the rows out of; the first says what the energy is.
+        energy : torch.Tensor of shape (n, 1) or (1, 1), optional
+            Energy at the codes, if known.
+
+        Returns
+        -------
+        Result or None
+            The result, when no row is left.
+        """
+        if not done.any():
+            return None
+        energy = problems[0].energy(codes) if energy is None else energy
+        done = done[:, 0].expand(codes.shape[0])
+        self._store(done.nonzero()[:, 0], codes, n_iter, energy, converged=True)
+        left = done.logical_not().nonzero()[:, 0]
+        if not len(left):
+            return self._result
+        for name, value in vars(self).items():
+            if isinstance(value, torch.Tensor):
+                setattr(self, name, value[left])
+        for problem in problems:
+            problem.take(left)
+        return None
+
+    def give_up(self, codes: torch.Tensor, n_iter: int, energy: torch.Tensor) -> Result:
+        """Write down the rows that are left, not converged."""
+        every = torch.arange(codes.shape[0], device=codes.device)
+        self._store(every, codes, n_iter, energy, converged=False)
+        return self._result
+
+    def _store(
+        self,
+        which: torch.Tensor,
+        codes: torch.Tensor,
+        n_iter: int,
+        energy: torch.Tensor,
+        *,
+        converged: bool,
+    ) -> None:
+        rows, result = self._index[which], self._result
+        if energy.shape[0] == 1:
+            energy = energy.expand(codes.shape[0], 1) / codes.shape[0]
+        result.codes[rows] = codes[which].to(result.codes.dtype)
+        result.energy[rows] = energy[which, 0].to(result.energy.dtype)
+        result.n_iter[rows] = n_iter
+        result.converged[rows] = converged
+
+
+def row_norms(V: torch.Tensor, coupled: bool) -> torch.Tensor:
+    """Norm of each row as a column, or of the whole batch if its rows are coupled."""
+    return torch.linalg.vector_norm(V, dim=(0, 1) if coupled else 1, keepdim=True)
+
+
+def next_check(k: int) -> int:
+    """Iteration after `k` at which to look for converged rows.
+
+    Looking costs a host synchronisation, so the gaps widen. They must not depend on the data:
+    a row would then stop at another iteration in other company.
+    """
+    return max(k + 1, k + k // 6)

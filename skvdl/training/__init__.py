@@ -1,0 +1,11 @@
+"""How a model learns: one step on one batch, epochs, schedules, history.
+
+Nothing here knows scikit-learn.
+"""
+
+from ._epochs import run_epoch, train
+from ._history import History
+from ._learner import Learner
+from ._schedule import TrainingSettings, batch_slices
+
+__all__ = ["History", "Learner", "TrainingSettings", "batch_slices", "run_epoch", "train"]

@@ -1,0 +1,157 @@
+"""Learning over epochs: shuffling, validation, the best epoch kept, divergence caught."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ._history import History, RunningMeans
+from ._learner import Learner
+from ._schedule import batch_slices
+
+
+def train(
+    learner: Learner,
+    X: torch.Tensor,
+    *,
+    generator: torch.Generator,
+    history: History,
+    X_validation: torch.Tensor | None = None,
+    on_epoch: Callable[[History], None] | None = None,
+) -> None:
+    """Run epochs until they are used up or nothing improves any more.
+
+    With validation rows, the weights of the epoch with the lowest validation energy are kept.
+
+    Parameters
+    ----------
+    learner : Learner
+        What learns; it is changed in place.
+    X : torch.Tensor of shape (n_samples, n_features)
+        Data, on any device.
+    generator : torch.Generator
+        Source of the shuffling, on the CPU.
+    history : History
+        Where the curves are written as they come.
+    X_validation : torch.Tensor of shape (n_validation, n_features), optional
+        Rows to judge epochs by.
+    on_epoch : callable, optional
+        Called with the history after every epoch.
+
+    Raises
+    ------
+    FloatingPointError
+        When the energy is no longer finite; the learner then has its last good weights.
+    """
+    settings = learner.training
+    if X_validation is not None:
+        X_validation = X_validation.to(learner.device)
+    best = _Best(settings.tol)
+    last_good = learner.state()
+    try:
+        for epoch in range(settings.max_iter):
+            order = torch.randperm(len(X), generator=generator, device=generator.device)
+            order = order.to(X.device)
+            means, used = run_epoch(learner, X, order=order, epoch=epoch)
+            if not is_finite(means, learner):
+                learner.load_state(last_good)
+                raise FloatingPointError(_divergence_message(learner, epoch))
+            last_good = learner.state()
+            if X_validation is not None:
+                means["validation"] = learner.energy(X_validation).item()
+                best.offer(means["validation"], last_good)
+            history.append(**means)
+            if on_epoch is not None:
+                on_epoch(history)
+            if settings.n_iter_no_change and best.stale >= settings.n_iter_no_change:
+                break
+            if settings.revive_dead and means["dead"] and epoch + 1 < settings.max_iter:
+                sample = X[order[: settings.batch_size]].to(learner.device)
+                learner.revive(used.logical_not(), sample)
+    except KeyboardInterrupt:
+        # it may have come in the middle of a step, or of a divergence not noticed yet
+        if not learner.is_finite():
+            learner.load_state(last_good)
+        if settings.unit_norm:
+            learner.decoder.normalise()
+        raise
+    finally:
+        # also after an interrupt or divergence
+        if best.state is not None:
+            learner.load_state(best.state)
+
+
+def run_epoch(
+    learner: Learner,
+    X: torch.Tensor,
+    *,
+    order: torch.Tensor | None = None,
+    epoch: int | None = None,
+) -> tuple[dict[str, float], torch.Tensor]:
+    """Take one step on every batch of `X`.
+
+    Parameters
+    ----------
+    learner : Learner
+        What learns.
+    X : torch.Tensor of shape (n_samples, n_features)
+        Data, on any device.
+    order : torch.Tensor of shape (n_samples,), optional
+        Order of the rows; as they come when not given.
+    epoch : int, optional
+        Epochs before this one, which the rates depend on; they stay as they are when not given.
+
+    Returns
+    -------
+    means : dict of float
+        Means over the steps, and the number of ``dead`` components.
+    used : torch.Tensor of shape (n_components,)
+        Which components were active at all.
+    """
+    slices = batch_slices(len(X), learner.training.batch_size)
+    running = RunningMeans()
+    for i, rows in enumerate(slices):
+        if epoch is not None:
+            learner.set_rates(*learner.training.rates(epoch + i / len(slices)))
+        Y = X[rows] if order is None else X[order[rows]]
+        stats = learner.step(Y.to(learner.device))
+        running.add(stats)
+        if not stats["energy"].isfinite():
+            # nothing good can follow, and inference on it would use up all its iterations
+            break
+    return running.means(), running.used
+
+
+def is_finite(means: dict[str, float], learner: Learner) -> bool:
+    """Whether the means of an epoch and all weights are finite."""
+    return all(math.isfinite(value) for value in means.values()) and learner.is_finite()
+
+
+class _Best:
+    """The best epoch so far, and for how many there was no progress worth the name."""
+
+    def __init__(self, tol: float) -> None:
+        self.tol = tol
+        self.energy = math.inf
+        self.state: dict[str, Any] | None = None
+        self.stale = 0
+
+    def offer(self, energy: float, state: dict[str, Any]) -> None:
+        progress = self.energy == math.inf or energy < self.energy - self.tol * abs(self.energy)
+        self.stale = 0 if progress else self.stale + 1
+        if energy < self.energy:
+            self.energy = energy
+            self.state = state
+
+
+def _divergence_message(learner: Learner, epoch: int) -> str:
+    step_size = learner.solver_settings.step_size
+    remedy = "lower learning_rate_init, or scale the data to a standard deviation near 1"
+    if not isinstance(step_size, str):
+        remedy = f"use step_size='auto' instead of {step_size}, {remedy}"
+    kept = "The last good weights are kept." if epoch else ""
+    return (
+        f"The energy is no longer finite in epoch {epoch + 1}: inference or learning diverged. "
+        f"To cure it, {remedy}. {kept}"
+    )

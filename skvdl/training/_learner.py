@@ -1,0 +1,231 @@
+"""What learns: decoder, encoder and their optimisers, one step on one batch at a time."""
+
+import copy
+from typing import Any, Self
+
+import torch
+
+from ..energy import (
+    HINGE_ROWS,
+    EnergySettings,
+    Problem,
+    l1,
+    mean_squared_error,
+    variance_hinge,
+)
+from ..models import LISTA, Decoder
+from ..solvers import SolverSettings, choose_solver, codes_by_row
+from ._schedule import TrainingSettings, batch_slices
+
+# Steps after which a curvature that is only estimated is computed anew.
+_RENEW_CURVATURE = 10
+
+
+class Learner:
+    """Decoder, encoder and their optimisers; takes one step on one batch.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        Decoder.
+    encoder : LISTA or None
+        Encoder.
+    energy : EnergySettings
+        What inference minimises.
+    solver : SolverSettings
+        How.
+    training : TrainingSettings
+        Rates and decays.
+
+    Attributes
+    ----------
+    n_steps : int
+        Batches learnt from.
+    hints : dict
+        What the last steps tell the solver about the next: iterations per row, and the curvature
+        where it is only estimated. They affect speed, and rounding.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        encoder: LISTA | None,
+        energy: EnergySettings,
+        solver: SolverSettings,
+        training: TrainingSettings,
+    ) -> None:
+        self.decoder = decoder
+        self.encoder = encoder
+        self.decoder_optimizer = _adam(decoder)
+        self.encoder_optimizer = None if encoder is None else _adam(encoder)
+        self.configure(energy, solver, training)
+        self._bound_decoder()
+        self.n_steps = 0
+        self.hints: dict[str, Any] = {"n_iter": 20, "curvature": None, "age": 0}
+
+    def configure(
+        self, energy: EnergySettings, solver: SolverSettings, training: TrainingSettings
+    ) -> None:
+        """Take other settings, as when training goes on after they were changed."""
+        self.energy_settings = energy
+        self.solver_settings = solver
+        self.training = training
+        self.set_rates(*training.rates(0))
+        decoder_decay, encoder_decay = training.bias_decay
+        _set_decays(self.decoder_optimizer, training.weight_decay, decoder_decay)
+        if self.encoder_optimizer is not None:
+            _set_decays(self.encoder_optimizer, 0.0, encoder_decay)
+
+    def set_rates(self, decoder_rate: float, encoder_rate: float) -> None:
+        """Set both learning rates."""
+        rated = [(self.decoder_optimizer, decoder_rate), (self.encoder_optimizer, encoder_rate)]
+        for optimizer, rate in rated:
+            for group in optimizer.param_groups if optimizer else ():
+                group["lr"] = rate
+
+    def start_from(self, X: torch.Tensor, generator: torch.Generator) -> None:
+        """Improve on random weights with the help of data, where the decoder knows a way."""
+        if self.decoder.start_from(X, generator):
+            self._bound_decoder()
+            if self.encoder is not None:
+                some = X[: self.training.batch_size].to(self.device)
+                self.encoder.imitate(self.decoder, self.energy_settings.lam, some)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.decoder.device
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move weights and optimiser state to a device."""
+        for module in (self.decoder, self.encoder):
+            if module is not None:
+                module.to(device)
+        if self.hints["curvature"] is not None:
+            self.hints["curvature"] = self.hints["curvature"].to(device)
+        for optimizer in (self.decoder_optimizer, self.encoder_optimizer):
+            for state in optimizer.state.values() if optimizer else ():
+                for key, value in state.items():
+                    state[key] = value.to(device)
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """Copy of all weights, optimiser state and hints."""
+        state = {
+            name: copy.deepcopy(part.state_dict())
+            for name, part in vars(self).items()
+            if isinstance(part, torch.nn.Module | torch.optim.Optimizer)
+        }
+        return state | {"hints": self.hints.copy()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go back to a copy made by `state`."""
+        for name, value in state.items():
+            if name == "hints":
+                self.hints = value.copy()
+            else:
+                # an optimiser takes tensors as they are and would write into the copy
+                getattr(self, name).load_state_dict(copy.deepcopy(value))
+
+    def is_finite(self) -> bool:
+        """Whether all weights are finite."""
+        modules = [module for module in (self.decoder, self.encoder) if module is not None]
+        return all(bool(p.isfinite().all()) for module in modules for p in module.parameters())
+
+    @torch.enable_grad()
+    def step(self, Y: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Infer codes of one batch, then take one step of the decoder and one of the encoder.
+
+        Returns
+        -------
+        dict of torch.Tensor
+            Means over the rows of the energy and its terms, the share of zeros, and which
+            components were ``used``.
+        """
+        prediction = None if self.encoder is None else self.encoder(Y)
+        target = None if prediction is None else prediction.detach()
+        term = self.decoder.data_term(
+            Y, n_evaluations=self.hints["n_iter"], curvature=self._curvature()
+        )
+        problem = Problem(term, self.energy_settings, target)
+        found = choose_solver(problem, self.solver_settings).solve(problem, target)
+        Z = found.codes
+        self.hints["n_iter"] = max(1, round(found.n_iter.sum().item() / len(Y)))
+        stats = {"energy": found.energy.mean()}
+        stats["reconstruction"] = self.decoder.set_gradients(Z, Y, term)
+        self.decoder_optimizer.step()
+        stats["proximity"] = torch.zeros_like(stats["energy"])
+        if self.encoder_optimizer is not None:
+            loss = torch.nn.functional.mse_loss(prediction, Z)
+            self.encoder_optimizer.zero_grad()
+            loss.backward()
+            self.encoder_optimizer.step()
+            stats["proximity"] = loss.detach()
+        self._bound_decoder()
+        self.n_steps += 1
+        active = Z != 0
+        stats["hinge"] = self._hinge(Z) / HINGE_ROWS
+        stats["l1"] = l1(Z).mean()
+        stats["sparsity"] = 1 - active.to(Z.dtype).mean()
+        stats["used"] = active.any(dim=0)
+        return stats
+
+    @torch.no_grad()
+    def codes(self, Y: torch.Tensor) -> torch.Tensor:
+        """Codes of each row by itself: from the encoder, or by the solver where there is none."""
+        if self.encoder is not None:
+            return self.encoder(Y)
+        return codes_by_row(self.decoder, Y, self.energy_settings, self.solver_settings).codes
+
+    @torch.no_grad()
+    def energy(self, Y: torch.Tensor) -> torch.Tensor:
+        """Mean energy of rows at their `codes`, with the hinge in batches as in training."""
+        settings = self.energy_settings
+        total = torch.zeros_like(Y[0, 0])
+        for rows in batch_slices(len(Y), self.training.batch_size):
+            Z = self.codes(Y[rows])
+            total += mean_squared_error(Y[rows], self.decoder(Z)).sum()
+            total += l1(Z).sum() * settings.lam
+            total += self._hinge(Z) * settings.hinge_weight(len(Z))
+        return total / len(Y)
+
+    @torch.no_grad()
+    def revive(self, dead: torch.Tensor, Y: torch.Tensor) -> None:
+        """Point unused components at the rows of `Y` that are reconstructed worst."""
+        residual = Y - self.decoder(self.codes(Y))
+        worst = residual.square().sum(dim=1).argsort(descending=True)
+        components = dead.nonzero()[: len(worst), 0]
+        directions = residual[worst[: len(components)]]
+        directions /= torch.linalg.vector_norm(directions, dim=1, keepdim=True).clamp_min(1e-12)
+        size = self.decoder.revive(components, directions)
+        if self.encoder is not None:
+            self.encoder.revive(components, directions / size)
+
+    def _bound_decoder(self) -> None:
+        if self.training.unit_norm:
+            self.decoder.normalise()
+
+    def _hinge(self, Z: torch.Tensor) -> torch.Tensor:
+        return variance_hinge(Z, self.energy_settings.variance_threshold).sum()
+
+    def _curvature(self) -> torch.Tensor | None:
+        """Estimate that is not quite up to date: the solver makes up for a wrong one."""
+        if self.decoder.quadratic:
+            return None
+        if self.hints["age"] % _RENEW_CURVATURE == 0:
+            self.hints["curvature"] = self.decoder.curvature()
+        self.hints["age"] += 1
+        return self.hints["curvature"]
+
+
+def _adam(model: Decoder | LISTA) -> torch.optim.Adam:
+    groups = [{"params": model.matrices}]
+    if model.biases:
+        groups.append({"params": model.biases})
+    # fused: one kernel per step, and the only kind that keeps its step count on the device
+    return torch.optim.Adam(groups, fused=True)
+
+
+def _set_decays(optimizer: torch.optim.Adam, matrices: float, biases: float) -> None:
+    for group, decay in zip(optimizer.param_groups, (matrices, biases), strict=False):
+        group["weight_decay"] = decay

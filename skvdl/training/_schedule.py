@@ -1,0 +1,70 @@
+"""How long and how fast to learn, and in which batches."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long and how fast to learn.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of a batch.
+    max_iter : int
+        Epochs.
+    learning_rate : {"cosine", "constant"} or int
+        Whether the rates decay to zero over the epochs; a number of epochs halves the decoder's
+        rate each time they have passed.
+    learning_rate_init : float
+        Rate of the decoder.
+    encoder_learning_rate_init : float
+        Rate of the encoder.
+    unit_norm : bool
+        Whether the columns of the decoder's matrices are scaled to norm 1 after every step.
+    weight_decay : float
+        Weight decay of the decoder's matrices.
+    bias_decay : (float, float)
+        Weight decay of the decoder's biases and of the encoder's.
+    n_iter_no_change : int or None
+        Epochs without an improvement of the validation rows after which to stop; None never does.
+    tol : float
+        Relative improvement of the energy that counts.
+    revive_dead : bool
+        Whether unused components get a new start after each epoch.
+    """
+
+    batch_size: int
+    max_iter: int
+    learning_rate: str | int
+    learning_rate_init: float
+    encoder_learning_rate_init: float
+    unit_norm: bool
+    weight_decay: float
+    bias_decay: tuple[float, float]
+    n_iter_no_change: int | None
+    tol: float
+    revive_dead: bool
+
+    def rates(self, n_epochs: float) -> tuple[float, float]:
+        """Rates of decoder and encoder after a number of epochs, which need not be whole."""
+        rates = self.learning_rate_init, self.encoder_learning_rate_init
+        if self.learning_rate == "constant":
+            return rates
+        if self.learning_rate == "cosine":
+            factor = 0.5 * (1.0 + math.cos(math.pi * (n_epochs / self.max_iter)))
+            return rates[0] * factor, rates[1] * factor
+        return rates[0] * 0.5 ** (n_epochs // self.learning_rate), rates[1]
+
+
+def batch_slices(n_rows: int, batch_size: int) -> list[slice]:
+    """Cut rows into batches of nearly equal size, as close to what is asked for as that allows.
+
+    A remainder is spread over the batches rather than left as a small last one, which would
+    have a poor standard deviation, or none: there is never a batch of one among others.
+    """
+    n_batches = max(1, min(round(n_rows / batch_size), n_rows // 2))
+    edges = [n_rows * i // n_batches for i in range(n_batches + 1)]
+    return [slice(a, b) for a, b in pairwise(edges)]
