@@ -141,7 +141,8 @@ class NonLinearVDL(BaseVDL):
     def _layer_sizes(self, n_features: int) -> list[int]:
         given = self.hidden_layer_sizes
         sizes = [given] if isinstance(given, Integral) else list(given)
-        if not sizes or not all(isinstance(s, Integral) and s > 0 for s in sizes):
+        widths = (isinstance(s, Integral) and not isinstance(s, bool) and s > 0 for s in sizes)
+        if not sizes or not all(widths):
             raise ValueError(
                 f"hidden_layer_sizes={given!r} must hold the width of at least one hidden layer, "
                 "positive integers; use VarianceDictionaryLearning for a decoder without any."
