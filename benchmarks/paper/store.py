@@ -80,8 +80,11 @@ class Table:
 def _line(record: dict) -> str:
     """Return one line of a table: the name first, all other fields in alphabetical order."""
     rest = {field: value for field, value in record.items() if field != "name"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
-    return f'{{"name":{json.dumps(record["name"])},{text[1:]}\n'
+    parts = [
+        json.dumps(part, sort_keys=True, separators=(",", ":"))[1:-1]
+        for part in ({"name": record["name"]}, rest)
+    ]
+    return "{" + ",".join(filter(None, parts)) + "}\n"
 
 
 @contextmanager
