@@ -9,6 +9,7 @@ where an earlier one stopped. `report` writes REPORT.md from the results.
 
 import argparse
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from .run.plan import Plan
 from .settings import DATASETS, SIZES
 from .store import HERE, BrokenTableError, Folders
 
-EXPERIMENTS = {
+EXPERIMENTS: dict[str, tuple[Callable[[Plan], int], str]] = {
     "train": (sweep.train, "train models that are missing, and nothing else"),
     "trade-off": (trade_off.run, "PSNR against sparsity"),
     "denoising": (

@@ -51,7 +51,7 @@ def groups(results: Results, dataset: str) -> Groups:
 
 def table(found: Groups) -> TextTable:
     """Return one row for every way in which a system was run, one for a system that was not."""
-    rows = []
+    rows: list[tuple] = []
     for system in ABLATION_SYSTEMS:
         kind, dash, suffix = system.partition("-")
         ways = {key: systems for key, systems in found.items() if system in systems}

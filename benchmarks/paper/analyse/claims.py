@@ -52,13 +52,13 @@ def best_at_high_sparsity(results: Results) -> Judgement:
         curves = trade_off.curves(results, dataset)
         judged = []
         for level in LEVELS:
-            found = {s: trade_off.at_zeros(curve, level, WIDEST) for s, curve in curves.items()}
+            near = {s: trade_off.at_zeros(curve, level, WIDEST) for s, curve in curves.items()}
+            found = {system: value for system, value in near.items() if value is not None}
             apart = [
                 system
                 for system, curve in curves.items()
-                if found[system] is None and trade_off.at_zeros(curve, level) is not None
+                if system not in found and trade_off.at_zeros(curve, level) is not None
             ]
-            found = {system: value for system, value in found.items() if value is not None}
             order = sorted(found.items(), key=lambda pair: -pair[1])
             told = ", ".join(f"{system} {value:.2f} dB" for system, value in order)
             if "VDL-NL" in found and len(found) > 1:
@@ -72,8 +72,11 @@ def best_at_high_sparsity(results: Results) -> Judgement:
             evidence.append(f"{NAMES[dataset]}, {level:.0%} zeros: {told}")
         verdicts += judged or [NOT_RUN]
         run = {(system, point.lam) for system, curve in curves.items() for point in curve}
-        lacking = [pair for pair in trade_off.wanted(dataset) if pair not in run]
-        missing += [(f"{NAMES[dataset]}, {system}", lam) for system, lam in lacking]
+        missing += [
+            (f"{NAMES[dataset]}, {system}", lam)
+            for system, lam in trade_off.wanted(dataset)
+            if (system, lam) not in run
+        ]
     rule = (
         "At each of "
         + ", ".join(f"{level:.0%}" for level in LEVELS)
@@ -144,7 +147,7 @@ def _means(
     """Return the mean error of each feature over the draws that all have; empty without any."""
     draws = _draws(found, features, n)
     return {
-        system: float(np.mean([e[measure] for e in found[system, n] if _draw(e) in draws]))
+        system: float(np.mean([e[measure] for e in found[system, n] or () if _draw(e) in draws]))
         for system in (features if draws else ())
     }
 

@@ -40,8 +40,9 @@ def select(records: list[dict], protocol: str, n: int | str) -> list[dict] | Non
     if protocol == "paper":
         groups = group([entry for same in draws for entry in same], "lam", "C").values()
         return max(groups, key=lambda same: np.mean([e.get("val", 0.0) for e in same]))
-    chosen = [_choose_strictly(same, records[0]) for same in draws]
-    return chosen if None not in chosen else None
+    choices = [_choose_strictly(same, records[0]) for same in draws]
+    chosen = [entry for entry in choices if entry is not None]
+    return chosen if len(chosen) == len(draws) else None
 
 
 def _lams_in(entries: list[dict]) -> set:

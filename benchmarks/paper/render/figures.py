@@ -27,8 +27,8 @@ def style_of(system: str) -> dict[str, str]:
 
 def new_figure(n_rows: int, n_columns: int, width: float, height: float, **options):
     """Return a figure of a size in inches, and its axes in a two-dimensional array."""
-    size = {"figsize": (width, height), "layout": "constrained", "squeeze": False}
-    return plt.subplots(n_rows, n_columns, **size, **options)
+    options |= {"figsize": (width, height), "layout": "constrained"}
+    return plt.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
 def tidy(ax) -> None:

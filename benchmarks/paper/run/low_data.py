@@ -7,6 +7,7 @@ every lam and penalty is measured; the choice is part of the analysis.
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def n_draws(n: int | str, size: str = "full") -> int:
         return 1
     if size == "toy":
         return 2
-    return 10 if n <= 10 else 3
+    return 10 if int(n) <= 10 else 3
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,8 @@ def _evaluate(job: Job, plan: Plan) -> str:
     for protocol in PROTOCOLS:
         new = {cell[1:]: entries for cell, entries in found.items() if cell[0] == protocol}
         if new:
-            plan.folders.table(LOW_DATA[protocol]).update(
-                job.name, lambda old, new=new: _extended(old, start, new)
-            )
+            table = plan.folders.table(LOW_DATA[protocol])
+            table.update(job.name, partial(_extended, start=start, new=new))
     first = missing[0][:2]
     errors = [e["top1"] for cell, entries in found.items() if cell[:2] == first for e in entries]
     return f"top-1 error {min(errors):.1%} to {max(errors):.1%} with {first[1]} labels per class"
@@ -134,7 +134,7 @@ def _labelled(
     if both:
         yield both, slice(None)
     for protocol, n, draw in cells:
-        if n != "all":
+        if isinstance(n, int):
             first = 0 if protocol == "paper" else 1 + seed
             rng = np.random.default_rng([first, n, draw])
             yield [(protocol, n, draw)], draw_few(data.y_train, n, rng)

@@ -37,10 +37,12 @@ class Plan:
         On natural patches, where each takes long, the default is those with figures in the paper.
         """
         lams = self.lams or ("reported" if self.dataset == "natural" else "all")
-        if lams == "reported":
-            settings = published_settings(self.dataset)
-            lams = tuple(row["lam"] for row in reported("trade_off", settings, system)) or "all"
-        return published_lams(system, self.dataset) if lams == "all" else lams
+        if isinstance(lams, tuple):
+            return lams
+        rows = reported("trade_off", published_settings(self.dataset), system)
+        if lams == "reported" and rows:
+            return tuple(row["lam"] for row in rows)
+        return published_lams(system, self.dataset)
 
     def runs(self, points: list[tuple[str, float]] | None = None) -> list[Run]:
         """Return all runs of pairs of a system and a lam, seed by seed.
@@ -50,9 +52,8 @@ class Plan:
         if points is None:
             systems = self.systems_or_default()
             points = [(system, lam) for system in systems for lam in self.lams_of(system)]
-        how = {"recipe": self.recipe, "epochs": self.epochs, "size": self.size}
         return [
-            Run(system, self.dataset, lam, seed, **how)
+            Run(system, self.dataset, lam, seed, self.recipe, self.epochs, self.size)
             for seed in range(self.seeds)
             for system, lam in points
         ]
