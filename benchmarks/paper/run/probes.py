@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedShuffleSplit
 
-from skvdl.encoders import LISTA
+from skvdl.models import LISTA
 
 # Inverse strengths of the l2 penalty to choose from, for features whose rows have a norm near 1.
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
@@ -127,7 +127,7 @@ class LISTAClassifier:
         """Learn from rows and labels, in at least ten passes."""
         generator = torch.Generator().manual_seed(self.seed)
         n_classes = int(y.max()) + 1
-        encoder = LISTA(X.shape[1], self.n_components, generator=generator)
+        encoder = LISTA(X.shape[1], self.n_components, generator=generator, dtype=torch.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.network_ = torch.nn.Sequential(
