@@ -106,8 +106,8 @@ def bench_iteration(kind, few=5, many=45):
     floor = products(kind, decoder, Y, target)
     common = {"target": target, "gamma": GAMMA[kind], **ENERGY}
 
-    def run(iterations, step_size="auto", compile=False):
-        options = {"init": target, "expected_iter": many, "tol": -1.0, "compile": compile}
+    def run(iterations, step_size="auto"):
+        options = {"init": target, "expected_iter": many, "tol": -1.0}
         return lambda: fista(
             Y, decoder, max_iter=iterations, step_size=step_size, **options, **common
         )
@@ -116,8 +116,6 @@ def bench_iteration(kind, few=5, many=45):
         return lambda: autograd_fista(Y, decoder, tol=-1.0, max_iter=iterations, **common)
 
     sides = {"autograd": plain, "fixed step": lambda n: run(n, STEP), "auto": run}
-    if kind == "linear":
-        sides["auto, compiled"] = lambda n: run(n, compile=True)
     timed = {f"{name} {n}": side(n) for name, side in sides.items() for n in (few, many)}
     timed["floor"] = lambda: [floor() for _ in range(many)]
     seconds = time_side_by_side(timed)

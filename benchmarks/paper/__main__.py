@@ -1,50 +1,58 @@
-"""Every experiment of the paper with one command.
+"""Run every experiment of the paper with one command.
 
     SKVDL_DATA_HOME=... python -m benchmarks.paper trade-off --dataset mnist --seeds 3 --jobs 2
     python -m benchmarks.paper report
 
-Each trained model and each result is saved as it is finished: the same command again goes on
-where it was. `report` writes REPORT.md from the results.
+Each trained model and each result is saved as soon as it is finished. The same command continues
+where an earlier one stopped. `report` writes REPORT.md from the results.
 """
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from skvdl import paper
 
-from . import ablation, atoms, denoising, low_data, report, sweep, trade_off
-from .files import HERE, Folders
-from .models import DATASETS, SIZES
-from .sweep import Plan
+from .analyse.results import Results
+from .render.pictures import draw_atoms, draw_denoising
+from .render.report import Report
+from .run import ablation, atoms, denoising, low_data, sweep, trade_off
+from .run.plan import Plan
+from .settings import DATASETS, SIZES
+from .store import HERE, BrokenTableError, Folders
 
-EXPERIMENTS = {
+EXPERIMENTS: dict[str, tuple[Callable[[Plan], int], str]] = {
     "train": (sweep.train, "train models that are missing, and nothing else"),
     "trade-off": (trade_off.run, "PSNR against sparsity"),
-    "denoising": (denoising.run, "reconstructions of images with noise"),
+    "denoising": (
+        partial(denoising.run, draw=draw_denoising),
+        "reconstructions of images with noise",
+    ),
     "low-data": (low_data.run, "classification with few labels"),
     "ablation": (ablation.run, "l1 norm of the codes without any guard"),
-    "atoms": (atoms.run, "pictures of atoms and encoder filters"),
+    "atoms": (partial(atoms.run, draw=draw_atoms), "pictures of atoms and encoder filters"),
 }
 
 
-def _count(text):
+def _count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is less than 1")
     return number
 
 
-def _lams(text):
+def _lams(text: str) -> float | str:
     return text if text in ("all", "reported") else float(text)
 
 
-def _labels(text):
+def _labels(text: str) -> int | str:
     return text if text == "all" else _count(text)
 
 
-def parse(arguments):
-    """Options of the command line."""
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.paper",
         description=__doc__,
@@ -100,7 +108,7 @@ def parse(arguments):
                 nargs="+",
                 type=_labels,
                 default=list(plan.labels),
-                help="numbers of labels a class, or 'all'; default: the paper's",
+                help="numbers of labels per class, or 'all'; default: the paper's",
             )
     text = "write the page from the results"
     command = commands.add_parser("report", parents=[places], help=text, description=text)
@@ -112,15 +120,10 @@ def parse(arguments):
     return options
 
 
-def main(arguments=None):
-    """Run one command; the exit status tells whether anything failed."""
-    options = parse(arguments)
-    if options.command == "report":
-        report.write(Folders(results=options.results, figures=options.figures), options.output)
-        print(f"written: {options.output}")
-        return 0
+def plan_of(options: argparse.Namespace) -> Plan:
+    """Return the plan that options of an experiment ask for."""
     lams = options.lams and (options.lams[0] if isinstance(options.lams[0], str) else options.lams)
-    plan = Plan(
+    return Plan(
         dataset=options.dataset,
         systems=tuple(options.systems) if options.systems else None,
         lams=tuple(lams) if isinstance(lams, list) else lams,
@@ -132,16 +135,33 @@ def main(arguments=None):
         labels=tuple(getattr(options, "labels", Plan().labels)),
         folders=Folders(options.models, options.results, options.figures),
     )
+
+
+def report(options: argparse.Namespace) -> int:
+    """Write the page."""
+    results = Results(Folders(results=options.results))
+    if results.n_outdated:
+        print(f"left out: {results.n_outdated} records of models with other settings than today's")
+    Report(results, options.figures, options.output).write()
+    print(f"written: {options.output}")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit status tells whether anything failed."""
+    options = parse(arguments)
     try:
-        failed = EXPERIMENTS[options.command][0](plan)
-    except FileNotFoundError as error:
+        if options.command == "report":
+            return report(options)
+        failed = EXPERIMENTS[options.command][0](plan_of(options))
+    except (FileNotFoundError, BrokenTableError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; the same command again goes on where it was", file=sys.stderr)
+        print("interrupted; the same command continues where this one stopped", file=sys.stderr)
         return 130
     if failed:
-        print(f"{failed} failed; the same command again tries them once more", file=sys.stderr)
+        print(f"{failed} failed; the same command tries them again", file=sys.stderr)
     return int(bool(failed))
 
 
