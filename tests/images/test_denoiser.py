@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
-import skvdl.images
 from skvdl import NonLinearVDL
-from skvdl.images import ImageDenoiser, estimate_noise
+from skvdl.images import ImageDenoiser, _patches, estimate_noise
+from skvdl.images._inpainting import smooth_over
 
 
 def checkers(height=40, width=36, channels=None):
@@ -92,7 +92,7 @@ def test_bands_do_not_change_the_result(monkeypatch):
     gaps = noisy.copy()
     gaps[5:9, 5:9] = np.nan
     whole, filled = denoiser.transform(noisy), denoiser.inpaint(gaps)
-    monkeypatch.setattr(skvdl.images, "_ELEMENTS", 2**10)
+    monkeypatch.setattr(_patches, "_ELEMENTS", 2**10)
     np.testing.assert_allclose(denoiser.transform(noisy), whole, rtol=1e-4)
     np.testing.assert_allclose(denoiser.inpaint(gaps), filled, rtol=1e-3)
 
@@ -171,7 +171,7 @@ def test_dictionary_is_learnt_from_an_image_with_gaps(channels):
     missing = np.isnan(broken)
     denoiser = small_denoiser()
     filled = denoiser.fit(broken).inpaint(broken)
-    roughly = skvdl.images._fill_roughly(broken)
+    roughly = smooth_over(broken)
     np.testing.assert_array_equal(roughly[~missing], clean[~missing])
     assert error(filled[missing], clean[missing]) < 0.7 * error(roughly[missing], clean[missing])
     assert np.isnan(broken[missing]).all()

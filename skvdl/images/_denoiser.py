@@ -1,0 +1,302 @@
+"""The denoiser: learn from patches, code them, refine, fill gaps."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
+from tqdm.auto import tqdm
+
+from ._files import images_of, load
+from ._groups import refine
+from ._inpainting import fill_gaps
+from ._learning import default_estimator, draw_patches
+from ._noise import estimate_noise
+from ._patches import PatchAverage, PatchGrid, channel_means
+from ._pixels import check_image, mask_like, to_image, to_tensor
+from ._pursuit import matching_pursuit
+
+# Strength of the lasso that fills gaps, as a share of the deviation of what is seen.
+_GAP_THRESHOLD = 0.02
+
+
+class ImageDenoiser(TransformerMixin, BaseEstimator):
+    """Denoise images, or fill gaps in them, by sparse codes of their patches.
+
+    `fit` learns a dictionary of patches, from clean pictures or from the noisy image itself.
+    `transform` approximates each patch, less its mean, by as few atoms as its noise allows and
+    averages where patches overlap. That first estimate tells which patches look alike, and what
+    a group of them has in common; refinements then take every noisy patch to its best linear
+    estimate given the mean and the covariance of its group.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        What learns from patches, scaled to noise with a standard deviation of 1: a transformer
+        with `components_`, whose atoms are used, or with `inverse_transform`, whose
+        reconstructions then have to be free of noise. None gives a
+        :class:`~skvdl.VarianceDictionaryLearning` of 256 atoms.
+
+    patch_size : int, default=8
+        Height and width of a patch.
+
+    stride : int, default=1
+        Distance between neighbouring patches, at most `patch_size`. Less takes longer and is
+        better.
+
+    sigma : float, default=None
+        Standard deviation of the noise in the units of the images. None estimates it from each
+        image by :func:`estimate_noise`.
+
+    n_refinements : int, default=3
+        Refinements by groups of similar patches. Without any, the result is that of the
+        dictionary alone.
+
+    max_patches : int, default=5000
+        Patches to learn from, drawn at random among those with more than noise in them.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw of patches, and of the default estimator.
+
+    verbose : int, default=0
+        Whether to show a progress bar in `transform` and `inpaint`.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        What has learnt from the patches.
+
+    n_channels_ : int
+        Channels of the images: 1 for grey ones.
+
+    See Also
+    --------
+    VarianceDictionaryLearning : The default for `estimator`.
+
+    References
+    ----------
+    M. Elad and M. Aharon, "Image denoising via sparse and redundant representations over learned
+    dictionaries", IEEE Transactions on Image Processing 15 (2006).
+
+    M. Lebrun, A. Buades and J.-M. Morel, "A nonlocal Bayesian image denoising algorithm", SIAM
+    Journal on Imaging Sciences 6 (2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skvdl.images import ImageDenoiser
+    >>> x = np.arange(48)
+    >>> clean = np.where((x // 12 + x[:, None] // 12) % 2, 200.0, 50.0)
+    >>> noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)
+    >>> denoised = ImageDenoiser(random_state=0).fit_transform(noisy)
+    >>> denoised.shape, bool(np.std(denoised - clean) < 0.4 * np.std(noisy - clean))
+    ((48, 48), True)
+    """
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit"]), None],
+        "patch_size": [Interval(Integral, 2, None, closed="left")],
+        "stride": [Interval(Integral, 1, None, closed="left")],
+        "sigma": [Interval(Real, 0, None, closed="left"), None],
+        "n_refinements": [Interval(Integral, 0, None, closed="left")],
+        "max_patches": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        patch_size=8,
+        stride=1,
+        sigma=None,
+        n_refinements=3,
+        max_patches=5000,
+        random_state=None,
+        verbose=0,
+    ):
+        self.estimator = estimator
+        self.patch_size = patch_size
+        self.stride = stride
+        self.sigma = sigma
+        self.n_refinements = n_refinements
+        self.max_patches = max_patches
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None):
+        """Learn what patches look like.
+
+        Parameters
+        ----------
+        X : array-like, list of array-like, or path
+            One image, of shape (height, width) for grey or (height, width, 3) for RGB; a stack
+            of them, or a list of images of any size; or the path of an image file or of a folder
+            with image files. Images may be clean or noisy; NaN marks missing pixels, which are
+            replaced by an average of those around them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted denoiser.
+        """
+        if self.stride > self.patch_size:
+            raise ValueError(
+                f"stride={self.stride} leaves pixels between patches of patch_size="
+                f"{self.patch_size}; it can be {self.patch_size} at most."
+            )
+        images, _ = images_of(X)
+        random = check_random_state(self.random_state)
+        patches, n_channels = draw_patches(
+            images,
+            patch_size=self.patch_size,
+            sigma=self.sigma,
+            max_patches=self.max_patches,
+            random=random,
+        )
+        if self.estimator is None:
+            estimator = default_estimator(patches.shape[1], random)
+        else:
+            estimator = clone(self.estimator)
+        self.estimator_ = estimator.fit(patches)
+        self.n_channels_ = n_channels
+        return self
+
+    def transform(self, X):
+        """Remove noise.
+
+        Parameters
+        ----------
+        X : array-like, list of array-like, or path
+            One image or several, as in `fit`.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+            The denoised image, in the shape and type and within the range of the noisy one; for
+            several a stack or a list of them.
+        """
+        check_is_fitted(self)
+        images, join = images_of(X)
+        return join([self._denoise(self._check(load(image))) for image in images])
+
+    def inpaint(self, image, mask=None):
+        """Fill gaps, by coding what is seen of each patch.
+
+        Parameters
+        ----------
+        image : array-like of shape (height, width) or (height, width, 3)
+            Image; NaN marks missing pixels.
+        mask : array-like of shape (height, width) or (height, width, 3), default=None
+            True for more pixels that are missing.
+
+        Returns
+        -------
+        ndarray
+            The image with its gaps filled; what was seen is as it was.
+        """
+        check_is_fitted(self)
+        image = np.asarray(image)
+        missing = np.isnan(image) if image.dtype.kind == "f" else np.zeros(image.shape, dtype=bool)
+        if mask is not None:
+            missing = missing | mask_like(image, mask)
+        if missing.all():
+            raise ValueError("No pixel of the image is seen: there is nothing to fill gaps from.")
+        self._check(np.where(missing, image.dtype.type(0), image))
+        if not missing.any():
+            return image.copy()
+        seen = image[~missing].astype(np.float64)
+        scale = max(seen.std() * _GAP_THRESHOLD, self.sigma or 0.0) or 1.0
+        known = np.where(missing, image.dtype.type(0), image)
+        mean = float(seen.mean())
+        is_seen = torch.from_numpy(~missing.reshape(*image.shape[:2], -1))
+        atoms = self._atoms()
+        if atoms is None:
+            raise ValueError(
+                f"inpaint needs atoms, and {type(self.estimator_).__name__} has no components_; "
+                "use VarianceDictionaryLearning."
+            )
+        with torch.inference_mode():
+            filled = fill_gaps(
+                to_tensor(known, mean, scale),
+                is_seen,
+                atoms,
+                size=self.patch_size,
+                stride=self.stride,
+                verbose=bool(self.verbose),
+            )
+        filled = to_image(filled, mean, scale, like=image, within=(seen.min(), seen.max()))
+        return np.where(missing, filled, image)
+
+    def _check(self, image):
+        """Refuse what is not an image these patches can be cut from."""
+        check_image(image, self.patch_size)
+        n_channels = image.shape[2] if image.ndim == 3 else 1
+        if n_channels != self.n_channels_:
+            raise ValueError(
+                f"The image has {n_channels} channel(s), those in fit had {self.n_channels_}."
+            )
+        return image
+
+    def _sigma_of(self, image):
+        return estimate_noise(image) if self.sigma is None else self.sigma
+
+    def _atoms(self):
+        """Atoms of unit norm, or None where the estimator has none."""
+        atoms = getattr(self.estimator_, "components_", None)
+        if atoms is None:
+            return None
+        atoms = torch.as_tensor(np.asarray(atoms), dtype=torch.float32, device="cpu")
+        norms = torch.linalg.vector_norm(atoms, dim=1, keepdim=True)
+        used = norms[:, 0] > 0
+        return atoms[used] / norms[used]
+
+    def _denoise(self, image):
+        sigma = self._sigma_of(image)
+        if not sigma:
+            return image.copy()
+        mean = float(np.mean(image))
+        noisy = to_tensor(image, mean, sigma)
+        with torch.inference_mode():
+            estimate = self._code_patches(noisy)
+            # groups overlap so much that half a patch between them loses nothing
+            stride = max(self.stride, self.patch_size // 2)
+            grid = PatchGrid(noisy.shape, self.patch_size, stride)
+            for number in range(1, self.n_refinements + 1):
+                title = f"refine, {number} of {self.n_refinements}"
+                estimate = refine(noisy, estimate, grid, title=title, verbose=bool(self.verbose))
+        within = image.min(), image.max()
+        return to_image(estimate, mean, sigma, like=image, within=within)
+
+    def _code_patches(self, noisy):
+        """First estimate: every patch by few atoms, averaged where patches overlap."""
+        grid = PatchGrid(noisy.shape, self.patch_size, self.stride)
+        bands = grid.bands(len(grid.offsets) ** 2 // 2)
+        atoms = self._atoms()
+        average = PatchAverage(noisy)
+        for rows in tqdm(bands, desc="denoise", unit="band", disable=not self.verbose):
+            pixels = grid.pixels(grid.anchors(rows))
+            patches = noisy.flatten()[pixels]
+            means = channel_means(patches, grid.channels)
+            approximations = self._approximate(patches - means, atoms) + means
+            average.add(pixels, approximations, torch.ones_like(means[:, :1]))
+        return average.image()
+
+    def _approximate(self, patches, atoms):
+        """Patches without their noise, which has a variance of 1."""
+        if atoms is None:
+            codes = self.estimator_.transform(patches.numpy())
+            return torch.as_tensor(np.asarray(self.estimator_.inverse_transform(codes)))
+        n_features = patches.shape[1]
+        # what is left over may be as large as noise is on average
+        options = {"max_error": n_features - self.n_channels_, "max_atoms": max(1, n_features // 2)}
+        return matching_pursuit(patches, atoms, **options)[0]
