@@ -1,28 +1,35 @@
 """The denoiser: learn from patches, code them, refine, fill gaps."""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 from tqdm.auto import tqdm
 
-from ._files import images_of, load
+from ._files import images_of, one_image
 from ._groups import refine
 from ._inpainting import fill_gaps
 from ._learning import default_estimator, draw_patches
 from ._noise import estimate_noise
 from ._patches import PatchAverage, PatchGrid, channel_means
-from ._pixels import check_image, mask_like, to_image, to_tensor
+from ._pixels import check_image, mask_like, mean_of, std_of, to_image, to_tensor
 from ._pursuit import matching_pursuit
 
-# Strength of the lasso that fills gaps, as a share of the deviation of what is seen.
+# Strength of the lasso that fills gaps, as a share of the standard deviation of what is seen.
 _GAP_THRESHOLD = 0.02
+# Parameters that `transform` and `inpaint` read; the others matter in `fit` only.
+_READ_AFTER_FIT = ("patch_size", "stride", "sigma", "n_refinements", "verbose")
 
 
 class ImageDenoiser(TransformerMixin, BaseEstimator):
@@ -102,7 +109,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         "estimator": [HasMethods(["fit"]), None],
         "patch_size": [Interval(Integral, 2, None, closed="left")],
         "stride": [Interval(Integral, 1, None, closed="left")],
-        "sigma": [Interval(Real, 0, None, closed="left"), None],
+        "sigma": [Interval(Real, 0, np.inf, closed="left"), None],
         "n_refinements": [Interval(Integral, 0, None, closed="left")],
         "max_patches": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
@@ -111,16 +118,16 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         *,
-        patch_size=8,
-        stride=1,
-        sigma=None,
-        n_refinements=3,
-        max_patches=5000,
-        random_state=None,
-        verbose=0,
-    ):
+        patch_size: int = 8,
+        stride: int = 1,
+        sigma: float | None = None,
+        n_refinements: int = 3,
+        max_patches: int = 5000,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.estimator = estimator
         self.patch_size = patch_size
         self.stride = stride
@@ -131,16 +138,17 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: None = None) -> Self:
         """Learn what patches look like.
 
         Parameters
         ----------
-        X : array-like, list of array-like, or path
+        X : array-like, path, or list of these
             One image, of shape (height, width) for grey or (height, width, 3) for RGB; a stack
-            of them, or a list of images of any size; or the path of an image file or of a folder
-            with image files. Images may be clean or noisy; NaN marks missing pixels, which are
-            replaced by an average of those around them.
+            of them; the path of an image file (of one with several frames the first is read) or
+            of a folder with image files; or a list of images and paths of image files, of any
+            size. Images may be clean or noisy; NaN marks missing pixels, which are replaced by
+            an average of those around them.
         y : None
             Ignored.
 
@@ -149,15 +157,11 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
         self : object
             The fitted denoiser.
         """
-        if self.stride > self.patch_size:
-            raise ValueError(
-                f"stride={self.stride} leaves pixels between patches of patch_size="
-                f"{self.patch_size}; it can be {self.patch_size} at most."
-            )
-        images, _ = images_of(X)
+        self._check_stride()
+        sources, _ = images_of(X)
         random = check_random_state(self.random_state)
         patches, n_channels = draw_patches(
-            images,
+            sources,
             patch_size=self.patch_size,
             sigma=self.sigma,
             max_patches=self.max_patches,
@@ -167,104 +171,92 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             estimator = default_estimator(patches.shape[1], random)
         else:
             estimator = clone(self.estimator)
+        # nothing is set before all that can fail is done
         self.estimator_ = estimator.fit(patches)
         self.n_channels_ = n_channels
+        self.patch_size_ = self.patch_size
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Remove noise.
 
         Parameters
         ----------
-        X : array-like, list of array-like, or path
+        X : array-like, path, or list of these
             One image or several, as in `fit`.
 
         Returns
         -------
         ndarray or list of ndarray
-            The denoised image, in the shape and type and within the range of the noisy one; for
-            several a stack or a list of them.
+            The denoised image, in the shape and type and within the range of the noisy one; a
+            stack of images for a stack, and a list of images for a list or a folder.
         """
-        check_is_fitted(self)
-        images, join = images_of(X)
-        return join([self._denoise(self._check(load(image))) for image in images])
+        self._check_ready()
+        sources, join = images_of(X)
+        results = []
+        for source in sources:
+            with source.opened() as image:
+                check_image(image, self.patch_size, n_channels=self.n_channels_)
+                results.append(self._denoise(image))
+        return join(results)
 
-    def inpaint(self, image, mask=None):
-        """Fill gaps, by coding what is seen of each patch.
+    def inpaint(self, image: Any, mask: ArrayLike | None = None) -> np.ndarray:
+        """Fill gaps by coding what is seen of each patch.
+
+        Gaps are filled from their borders inwards, so they may be larger than a patch.
 
         Parameters
         ----------
-        image : array-like of shape (height, width) or (height, width, 3)
-            Image; NaN marks missing pixels.
+        image : array-like of shape (height, width) or (height, width, 3), or path
+            Image, or the path of an image file; NaN marks missing pixels.
         mask : array-like of shape (height, width) or (height, width, 3), default=None
             True for more pixels that are missing.
 
         Returns
         -------
         ndarray
-            The image with its gaps filled; what was seen is as it was.
+            The image with its gaps filled, in its own type; what was seen is as it was.
         """
+        self._check_ready()
+        with one_image(image).opened() as pixels:
+            return self._inpaint(pixels, mask)
+
+    def _check_ready(self) -> None:
+        """Refuse to work before `fit`, or with parameters changed to bad ones after it."""
         check_is_fitted(self)
-        image = np.asarray(image)
-        missing = np.isnan(image) if image.dtype.kind == "f" else np.zeros(image.shape, dtype=bool)
-        if mask is not None:
-            missing = missing | mask_like(image, mask)
-        if missing.all():
-            raise ValueError("No pixel of the image is seen: there is nothing to fill gaps from.")
-        self._check(np.where(missing, image.dtype.type(0), image))
-        if not missing.any():
-            return image.copy()
-        seen = image[~missing].astype(np.float64)
-        scale = max(seen.std() * _GAP_THRESHOLD, self.sigma or 0.0) or 1.0
-        known = np.where(missing, image.dtype.type(0), image)
-        mean = float(seen.mean())
-        is_seen = torch.from_numpy(~missing.reshape(*image.shape[:2], -1))
-        atoms = self._atoms()
-        if atoms is None:
+        constraints = {name: self._parameter_constraints[name] for name in _READ_AFTER_FIT}
+        validate_parameter_constraints(
+            constraints, self.get_params(deep=False), caller_name=type(self).__name__
+        )
+        if self.patch_size != self.patch_size_:
             raise ValueError(
-                f"inpaint needs atoms, and {type(self.estimator_).__name__} has no components_; "
-                "use VarianceDictionaryLearning."
+                f"patch_size={self.patch_size} was set after fit, which learnt from patches of "
+                f"{self.patch_size_} x {self.patch_size_} pixels; fit again."
             )
-        with torch.inference_mode():
-            filled = fill_gaps(
-                to_tensor(known, mean, scale),
-                is_seen,
-                atoms,
-                size=self.patch_size,
-                stride=self.stride,
-                verbose=bool(self.verbose),
-            )
-        filled = to_image(filled, mean, scale, like=image, within=(seen.min(), seen.max()))
-        return np.where(missing, filled, image)
+        self._check_stride()
 
-    def _check(self, image):
-        """Refuse what is not an image these patches can be cut from."""
-        check_image(image, self.patch_size)
-        n_channels = image.shape[2] if image.ndim == 3 else 1
-        if n_channels != self.n_channels_:
+    def _check_stride(self) -> None:
+        if self.stride > self.patch_size:
             raise ValueError(
-                f"The image has {n_channels} channel(s), those in fit had {self.n_channels_}."
+                f"stride={self.stride} leaves pixels between patches of patch_size="
+                f"{self.patch_size}; it can be {self.patch_size} at most."
             )
-        return image
 
-    def _sigma_of(self, image):
-        return estimate_noise(image) if self.sigma is None else self.sigma
-
-    def _atoms(self):
-        """Atoms of unit norm, or None where the estimator has none."""
-        atoms = getattr(self.estimator_, "components_", None)
-        if atoms is None:
+    def _atoms(self) -> Tensor | None:
+        """Return atoms of unit norm, or None where the estimator has none."""
+        components = getattr(self.estimator_, "components_", None)
+        if components is None:
             return None
-        atoms = torch.as_tensor(np.asarray(atoms), dtype=torch.float32, device="cpu")
+        atoms = torch.as_tensor(np.asarray(components), dtype=torch.float32, device="cpu")
         norms = torch.linalg.vector_norm(atoms, dim=1, keepdim=True)
         used = norms[:, 0] > 0
         return atoms[used] / norms[used]
 
-    def _denoise(self, image):
-        sigma = self._sigma_of(image)
+    def _denoise(self, image: np.ndarray) -> np.ndarray:
+        sigma = estimate_noise(image) if self.sigma is None else self.sigma
         if not sigma:
             return image.copy()
-        mean = float(np.mean(image))
+        mean = mean_of(image)
         noisy = to_tensor(image, mean, sigma)
         with torch.inference_mode():
             estimate = self._code_patches(noisy)
@@ -274,11 +266,11 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             for number in range(1, self.n_refinements + 1):
                 title = f"refine, {number} of {self.n_refinements}"
                 estimate = refine(noisy, estimate, grid, title=title, verbose=bool(self.verbose))
-        within = image.min(), image.max()
+        within = float(image.min()), float(image.max())
         return to_image(estimate, mean, sigma, like=image, within=within)
 
-    def _code_patches(self, noisy):
-        """First estimate: every patch by few atoms, averaged where patches overlap."""
+    def _code_patches(self, noisy: Tensor) -> Tensor:
+        """Compute the first estimate: every patch by few atoms, averaged where patches overlap."""
         grid = PatchGrid(noisy.shape, self.patch_size, self.stride)
         bands = grid.bands(len(grid.offsets) ** 2 // 2)
         atoms = self._atoms()
@@ -291,12 +283,43 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
             average.add(pixels, approximations, torch.ones_like(means[:, :1]))
         return average.image()
 
-    def _approximate(self, patches, atoms):
-        """Patches without their noise, which has a variance of 1."""
+    def _approximate(self, patches: Tensor, atoms: Tensor | None) -> Tensor:
+        """Return patches without their noise, which has a variance of 1."""
         if atoms is None:
             codes = self.estimator_.transform(patches.numpy())
             return torch.as_tensor(np.asarray(self.estimator_.inverse_transform(codes)))
         n_features = patches.shape[1]
         # what is left over may be as large as noise is on average
-        options = {"max_error": n_features - self.n_channels_, "max_atoms": max(1, n_features // 2)}
-        return matching_pursuit(patches, atoms, **options)[0]
+        max_error, max_atoms = n_features - self.n_channels_, max(1, n_features // 2)
+        return matching_pursuit(patches, atoms, max_error=max_error, max_atoms=max_atoms)[0]
+
+    def _inpaint(self, image: np.ndarray, mask: ArrayLike | None) -> np.ndarray:
+        missing = np.isnan(image) if image.dtype.kind == "f" else np.zeros(image.shape, dtype=bool)
+        if mask is not None:
+            missing = missing | mask_like(image, mask)
+        known = np.where(missing, image.dtype.type(0), image)
+        check_image(known, self.patch_size, n_channels=self.n_channels_)
+        if missing.all():
+            raise ValueError("No pixel of the image is seen: there is nothing to fill gaps from.")
+        if not missing.any():
+            return image.copy()
+        atoms = self._atoms()
+        if atoms is None:
+            raise ValueError(
+                f"inpaint needs atoms, and {type(self.estimator_).__name__} has no components_; "
+                "use VarianceDictionaryLearning."
+            )
+        seen = image[~missing]
+        mean = mean_of(seen)
+        scale = max(std_of(seen) * _GAP_THRESHOLD, self.sigma or 0.0) or 1.0
+        with torch.inference_mode():
+            filled = fill_gaps(
+                to_tensor(known, mean, scale),
+                torch.from_numpy(~missing.reshape(*image.shape[:2], -1)),
+                atoms,
+                size=self.patch_size,
+                stride=self.stride,
+                verbose=bool(self.verbose),
+            )
+        within = float(seen.min()), float(seen.max())
+        return np.where(missing, to_image(filled, mean, scale, like=image, within=within), image)

@@ -42,6 +42,11 @@ def fill_gaps(
     while not seen.all():
         average = _code_gaps(image, seen, atoms, grid, verbose)
         reached = ~seen & average.covered()
+        if not reached.any():
+            # gaps end where patches of the grid do; with all patches one crosses a border
+            everywhere = PatchGrid(image.shape, size, 1)
+            average = _code_gaps(image, seen, atoms, everywhere, verbose)
+            reached = ~seen & average.covered()
         image = torch.where(reached, average.image(), image)
         seen = seen | reached
     return image

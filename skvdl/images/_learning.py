@@ -1,23 +1,24 @@
-"""What the dictionary is learnt from, and by what unless the user says otherwise."""
+"""What the dictionary is learnt from, and the estimator that learns it by default."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..estimators import VarianceDictionaryLearning
-from ._files import load
+from ._files import Source
 from ._inpainting import smooth_over
 from ._noise import estimate_noise
 from ._patches import PatchGrid, channel_means
-from ._pixels import check_image, to_tensor
+from ._pixels import check_image, mean_of, std_of, to_tensor
 
-# What a picture without noise is divided by before learning, as a share of its deviation.
+# The smallest divisor of a picture before learning, as a share of its standard deviation.
 _LEAST_SCALE = 0.1
 
 
 def default_estimator(n_features: int, random: np.random.RandomState) -> VarianceDictionaryLearning:
-    """Dictionary learning at the level of the noise: what is below 3.5 deviations is not coded."""
+    """Return dictionary learning that codes nothing below 3.5 standard deviations of the noise."""
     return VarianceDictionaryLearning(
         256,
         lam=2 * 3.5 / n_features,
@@ -33,7 +34,7 @@ def default_estimator(n_features: int, random: np.random.RandomState) -> Varianc
 
 
 def draw_patches(
-    images: Sequence,
+    sources: Sequence[Source],
     *,
     patch_size: int,
     sigma: float | None,
@@ -44,14 +45,14 @@ def draw_patches(
 
     Parameters
     ----------
-    images : sequence of array-like or Path
+    sources : sequence of Source
         Images.
     patch_size : int
         Height and width of a patch.
     sigma : float or None
         Standard deviation of the noise; None estimates it.
     max_patches : int
-        How many patches to return at most.
+        Largest number of patches to return.
     random : RandomState
         Source of the draw.
 
@@ -62,20 +63,14 @@ def draw_patches(
     n_channels : int
         Channels of the images.
     """
-    drawn, n_channels = [], set()
-    # some will have nothing but noise in them
-    quota = max(2, -(-4 * max_patches // len(images)))
-    for image in map(load, images):
-        check_image(image, patch_size, gaps=True)
-        has_gaps = image.dtype.kind == "f" and np.isnan(image).any()
-        if has_gaps:
-            image = smooth_over(image)
-            # where pixels were made up, differences say nothing about noise
-            noise = sigma or 0.0
-        else:
-            noise = estimate_noise(image) if sigma is None else sigma
-        scale = max(noise, _LEAST_SCALE * float(np.std(image))) or 1.0
-        tensor = to_tensor(image, float(np.mean(image)), scale)
+    drawn: list[Tensor] = []
+    n_channels = None
+    # more than needed, because some have nothing but noise in them
+    quota = max(2, -(-4 * max_patches // len(sources)))
+    for source in sources:
+        with source.opened() as image:
+            check_image(image, patch_size, n_channels=n_channels, gaps=True)
+            tensor = _scaled(image, sigma)
         grid = PatchGrid(tensor.shape, patch_size, 1)
         rows, columns = (
             torch.from_numpy(random.randint(n, size=quota))
@@ -83,14 +78,23 @@ def draw_patches(
         )
         patches = tensor.flatten()[grid.pixels(grid.place(rows, columns))]
         drawn.append(patches - channel_means(patches, grid.channels))
-        n_channels.add(grid.channels)
-    if len(n_channels) > 1:
-        raise ValueError("Some images are grey and some RGB; fit takes one kind at a time.")
-    (channels,) = n_channels
+        n_channels = grid.channels
     found = torch.cat(drawn)
-    # two deviations above the energy of noise alone
-    freedom = found.shape[1] - channels
+    # two standard deviations above the energy of noise alone
+    freedom = found.shape[1] - grid.channels
     lively = found[found.square().sum(dim=1) > freedom + 2 * (2 * freedom) ** 0.5]
     found = lively if len(lively) >= 2 else found
     order = random.permutation(len(found))[:max_patches]
-    return found[torch.from_numpy(order)].numpy(), channels
+    return found[torch.from_numpy(order)].numpy(), grid.channels
+
+
+def _scaled(image: np.ndarray, sigma: float | None) -> Tensor:
+    """Return an image as a tensor with noise of variance 1."""
+    if image.dtype.kind == "f" and np.isnan(image).any():
+        image = smooth_over(image)
+        # where pixels were made up, differences say nothing about noise
+        noise = sigma or 0.0
+    else:
+        noise = estimate_noise(image) if sigma is None else sigma
+    scale = max(noise, _LEAST_SCALE * std_of(image)) or 1.0
+    return to_tensor(image, mean_of(image), scale)

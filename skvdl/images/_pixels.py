@@ -6,14 +6,34 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 
-def check_image(image: np.ndarray, patch_size: int, *, gaps: bool = False) -> None:
-    """Refuse what is not one grey or RGB image, is too small, or has gaps unless allowed."""
+def check_image(
+    image: np.ndarray, patch_size: int, *, n_channels: int | None = None, gaps: bool = False
+) -> None:
+    """Refuse what is not one grey or RGB image that patches can be cut from.
+
+    Parameters
+    ----------
+    image : ndarray
+        What should be an image.
+    patch_size : int
+        Height and width of a patch, which have to fit into the image.
+    n_channels : int, optional
+        Channels of the other images.
+    gaps : bool, default=False
+        Whether NaN is allowed.
+    """
     if image.dtype.kind not in "iuf":
         raise ValueError(f"An image has numbers as pixels, not {image.dtype}.")
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
         raise ValueError(
             f"An image is of shape (height, width) or (height, width, 3), not {image.shape}. "
             "Leave out an alpha channel: image[..., :3]."
+        )
+    own_channels = image.shape[2] if image.ndim == 3 else 1
+    if n_channels not in (None, own_channels):
+        raise ValueError(
+            f"The image has {own_channels} channel(s), those before it had {n_channels}. Images "
+            "are either all grey or all RGB."
         )
     if min(image.shape[:2]) < patch_size:
         raise ValueError(
@@ -29,9 +49,14 @@ def check_image(image: np.ndarray, patch_size: int, *, gaps: bool = False) -> No
         )
 
 
-def n_channels_of(image: np.ndarray) -> int:
-    """Return 1 for grey images."""
-    return image.shape[2] if image.ndim == 3 else 1
+def mean_of(image: np.ndarray) -> float:
+    """Return the mean of the pixels, in double precision for any type."""
+    return float(np.mean(image, dtype=np.float64))
+
+
+def std_of(image: np.ndarray) -> float:
+    """Return the standard deviation of the pixels, in double precision for any type."""
+    return float(np.std(image, dtype=np.float64))
 
 
 def to_tensor(image: np.ndarray, mean: float, scale: float) -> Tensor:
@@ -40,7 +65,7 @@ def to_tensor(image: np.ndarray, mean: float, scale: float) -> Tensor:
     pixels = np.empty(image.shape, dtype=np.float32)
     # row by row, so that a large image is not copied in double precision
     for row, out in zip(image, pixels, strict=True):
-        out[:] = (row - mean) / scale
+        out[:] = (row.astype(np.float64) - mean) / scale
     return torch.from_numpy(pixels)
 
 
