@@ -38,8 +38,10 @@ def hinge(lam, threshold, rate=0.02):
     }
 
 
-# What differs from the default estimator; the settings of the hinge are the best of some twenty
-# combinations of lam, beta, threshold and learning rate.
+# What differs from the default estimator. The settings of the hinge come from a search over twenty
+# combinations of lam, beta, threshold and learning rate, by the first stage on china and flower at
+# sigma 15 and 50. Both are measured again here, so any bias of the selection favours the hinge.
+# Unit norm keeps the default lam; 0.7 and 1.4 times as much changed it by 0.1 dB at most there.
 DICTIONARIES = {
     "unit norm": {},
     "hinge, lam 1, threshold 0.5": hinge(1.0, 0.5),

@@ -18,7 +18,7 @@ def check_image(
     patch_size : int
         Height and width of a patch, which have to fit into the image.
     n_channels : int, optional
-        Channels of the other images.
+        Channels that the image should have.
     gaps : bool, default=False
         Whether NaN is allowed.
     """
@@ -32,8 +32,8 @@ def check_image(
     own_channels = image.shape[2] if image.ndim == 3 else 1
     if n_channels not in (None, own_channels):
         raise ValueError(
-            f"The image has {own_channels} channel(s), those before it had {n_channels}. Images "
-            "are either all grey or all RGB."
+            f"The image has {own_channels} channel(s) where {n_channels} are expected. Images are "
+            "either all grey or all RGB, in fit and afterwards."
         )
     if min(image.shape[:2]) < patch_size:
         raise ValueError(

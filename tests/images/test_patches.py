@@ -1,16 +1,13 @@
-"""Patches against scikit-learn's own tools and plain loops."""
+"""Where patches are and how they are averaged, against scikit-learn's tools and plain loops."""
 
 import numpy as np
 import pytest
 import torch
 from _helpers import randn
 from sklearn.feature_extraction.image import extract_patches_2d, reconstruct_from_patches_2d
-from sklearn.linear_model import orthogonal_mp
 
 from skvdl.images import _patches
-from skvdl.images._groups import shrink_by_group, similar_patches
 from skvdl.images._patches import PatchAverage, PatchGrid, channel_means
-from skvdl.images._pursuit import matching_pursuit
 
 
 def cut(image, size, stride=1):
@@ -67,59 +64,3 @@ def test_means_of_channels_with_and_without_a_mask():
             assert plain[i, c::3].tolist() == pytest.approx([values.mean().item()] * 4)
             mean = values[known].mean().item() if known.any() else 0.0
             assert masked[i, c::3].tolist() == pytest.approx([mean] * 4)
-
-
-def test_matching_pursuit_is_that_of_scikit_learn():
-    atoms = torch.nn.functional.normalize(randn(30, 12, seed=0), dim=1)
-    Y = randn(20, 12, seed=1)
-    found, n_atoms = matching_pursuit(Y, atoms, max_error=2.0, max_atoms=12)
-    for y, row, n in zip(Y.numpy(), found.numpy(), n_atoms, strict=True):
-        code = orthogonal_mp(atoms.numpy().T, y, tol=2.0)
-        np.testing.assert_allclose(row, atoms.numpy().T @ code, atol=1e-10)
-        assert n == np.count_nonzero(code)
-
-
-def test_matching_pursuit_stops_at_the_span_of_the_atoms():
-    atoms = torch.eye(6, dtype=torch.float64)[[0, 0, 1]]
-    Y = randn(4, 6, seed=1)
-    found, n_atoms = matching_pursuit(Y, atoms, max_error=0.0, max_atoms=5)
-    torch.testing.assert_close(found[:, :2], Y[:, :2])
-    assert (found[:, 2:] == 0).all()
-    assert (n_atoms == 2).all()
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_similar_patches_are_the_nearest_of_a_plain_search(channels):
-    image = randn(12, 10, channels, seed=0)
-    grid = PatchGrid(image.shape, 3, 2)
-    everywhere = PatchGrid(image.shape, 3, 1)
-    for rows in (slice(0, 2), slice(2, None)):
-        found = similar_patches(image, grid, rows, reach=3, n_similar=4)
-        anchors = grid.anchors(rows)
-        for anchor, similar in zip(anchors.tolist(), found.tolist(), strict=True):
-            row, column = divmod(anchor // channels, 10)
-            distances = {}
-            for other in everywhere.anchors().tolist():
-                i, j = divmod(other // channels, 10)
-                if abs(i - row) <= 3 and abs(j - column) <= 3:
-                    a, b = (image.flatten()[grid.offsets + k] for k in (anchor, other))
-                    distances[other] = (a - b).square().sum().item()
-            assert similar == sorted(distances, key=distances.get)[:4]
-            assert similar[0] == anchor
-
-
-def test_groups_shrink_as_the_formula_says():
-    noisy, pilot = randn(3, 7, 5, seed=0), randn(3, 7, 5, seed=1)
-    estimates, weights = shrink_by_group(noisy, pilot)
-    for group in range(3):
-        P = pilot[group].numpy()
-        C = np.cov(P.T)
-        shrink = C @ np.linalg.inv(C + np.eye(5))
-        expected = P.mean(axis=0) + (noisy[group].numpy() - P.mean(axis=0)) @ shrink
-        np.testing.assert_allclose(estimates[group], expected, atol=1e-10)
-        assert weights[group].item() == pytest.approx(1 / (1 + np.trace(shrink)))
-
-
-def test_a_group_of_one_is_its_pilot():
-    noisy, pilot = randn(2, 1, 5, seed=0), randn(2, 1, 5, seed=1)
-    torch.testing.assert_close(shrink_by_group(noisy, pilot)[0], pilot)
