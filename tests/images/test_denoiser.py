@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
-import skvdl.images
 from skvdl import NonLinearVDL
-from skvdl.images import ImageDenoiser, estimate_noise
+from skvdl.images import ImageDenoiser, _patches, estimate_noise
+from skvdl.images._inpainting import smooth_over
 
 
 def checkers(height=40, width=36, channels=None):
@@ -92,7 +92,7 @@ def test_bands_do_not_change_the_result(monkeypatch):
     gaps = noisy.copy()
     gaps[5:9, 5:9] = np.nan
     whole, filled = denoiser.transform(noisy), denoiser.inpaint(gaps)
-    monkeypatch.setattr(skvdl.images, "_ELEMENTS", 2**10)
+    monkeypatch.setattr(_patches, "_ELEMENTS", 2**10)
     np.testing.assert_allclose(denoiser.transform(noisy), whole, rtol=1e-4)
     np.testing.assert_allclose(denoiser.inpaint(gaps), filled, rtol=1e-3)
 
@@ -171,7 +171,7 @@ def test_dictionary_is_learnt_from_an_image_with_gaps(channels):
     missing = np.isnan(broken)
     denoiser = small_denoiser()
     filled = denoiser.fit(broken).inpaint(broken)
-    roughly = skvdl.images._fill_roughly(broken)
+    roughly = smooth_over(broken)
     np.testing.assert_array_equal(roughly[~missing], clean[~missing])
     assert error(filled[missing], clean[missing]) < 0.7 * error(roughly[missing], clean[missing])
     assert np.isnan(broken[missing]).all()
@@ -212,7 +212,7 @@ def test_other_mistakes_are_told(tmp_path):
         ImageDenoiser(stride=9).fit(checkers())
     with pytest.raises(ValueError, match="channel"):
         small_denoiser().fit(noisy_version(checkers())).transform(checkers(channels=3))
-    with pytest.raises(ValueError, match="grey and some RGB"):
+    with pytest.raises(ValueError, match=r"image 1: .*all grey or all RGB"):
         small_denoiser().fit([checkers(), checkers(channels=3)])
 
 
@@ -222,3 +222,79 @@ def test_progress_is_shown_when_asked(capsys):
     shown = capsys.readouterr().err
     for bar in ("denoise: 100%", "refine, 1 of 2: 100%", "refine, 2 of 2: 100%"):
         assert bar in shown
+
+
+def test_half_precision_loses_nothing_but_its_own_rounding():
+    clean = checkers() + 500
+    noisy = noisy_version(clean)
+    half = noisy.astype(np.float16)
+    denoised = small_denoiser().fit_transform(half)
+    assert denoised.dtype == np.float16
+    exact = small_denoiser().fit_transform(half.astype(np.float64))
+    np.testing.assert_array_equal(denoised, exact.astype(np.float16))
+
+
+def test_stride_may_change_after_fit():
+    noisy = noisy_version(checkers())
+    denoiser = small_denoiser(stride=2).fit(noisy)
+    for stride in (1, 6):
+        changed = denoiser.set_params(stride=stride).transform(noisy)
+        np.testing.assert_array_equal(changed, small_denoiser(stride=stride).fit_transform(noisy))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"stride": 7}, "stride=7 leaves pixels"),
+        ({"stride": 0}, "'stride'"),
+        ({"stride": 1.5}, "'stride'"),
+        ({"patch_size": 5}, r"patch_size=5 .*fit again"),
+        ({"patch_size": "8"}, "'patch_size'"),
+        ({"sigma": -1.0}, "'sigma'"),
+        ({"sigma": np.inf}, "'sigma'"),
+        ({"n_refinements": -1}, "'n_refinements'"),
+        ({"verbose": "loud"}, "'verbose'"),
+    ],
+    ids=str,
+)
+def test_parameters_are_validated_when_used(changed, message):
+    noisy = noisy_version(checkers())
+    denoiser = small_denoiser().fit(noisy).set_params(**changed)
+    with pytest.raises(ValueError, match=message):
+        denoiser.transform(noisy)
+    gaps = noisy > 150
+    if "n_refinements" in changed:
+        assert np.isfinite(denoiser.inpaint(noisy, gaps)).all()
+    else:
+        with pytest.raises(ValueError, match=message):
+            denoiser.inpaint(noisy, gaps)
+
+
+def test_parameters_of_fit_alone_do_not_matter_afterwards():
+    noisy = noisy_version(checkers())
+    denoiser = small_denoiser().fit(noisy)
+    result = denoiser.transform(noisy)
+    denoiser.set_params(estimator="none", max_patches=-1, random_state="none")
+    np.testing.assert_array_equal(denoiser.transform(noisy), result)
+
+
+class Failing(PCA):
+    def fit(self, X, y=None):
+        super().fit(X)
+        raise RuntimeError("no luck")
+
+
+def test_failing_fit_leaves_a_fitted_denoiser_as_it_was(tmp_path):
+    noisy = noisy_version(checkers())
+    denoiser = small_denoiser().fit(noisy)
+    before, result = vars(denoiser).copy(), denoiser.transform(noisy)
+    (tmp_path / "bad.png").write_text("text")
+    for bad in ([noisy, np.zeros((3, 3))], [noisy, tmp_path / "bad.png"], tmp_path):
+        with pytest.raises(ValueError, match=r"patch_size|bad\.png"):
+            denoiser.fit(bad)
+        assert vars(denoiser) == before
+    with pytest.raises(RuntimeError, match="no luck"):
+        denoiser.set_params(estimator=Failing(2), patch_size=5).fit(noisy)
+    denoiser.set_params(estimator=None, patch_size=6)
+    assert vars(denoiser) == before
+    np.testing.assert_array_equal(denoiser.transform(noisy), result)
