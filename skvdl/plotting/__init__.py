@@ -4,7 +4,9 @@ The methods ``from_...`` compute and draw, `plot` draws again, elsewhere or othe
 sets `figure_` and `ax_`; the constructors only store.
 """
 
-from ._curve_displays import TradeOffDisplay, TrainingCurveDisplay
-from ._image_displays import AtomsDisplay, ReconstructionDisplay
+from ._atoms import AtomsDisplay
+from ._reconstruction import ReconstructionDisplay
+from ._trade_off import TradeOffDisplay
+from ._training import TrainingCurveDisplay
 
 __all__ = ["AtomsDisplay", "ReconstructionDisplay", "TradeOffDisplay", "TrainingCurveDisplay"]

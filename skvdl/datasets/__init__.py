@@ -1,0 +1,12 @@
+"""The data sets: digits, MNIST and patches of natural images, scaled as in the paper.
+
+Files are looked for in a data home: the environment variable ``SKVDL_DATA_HOME``, or
+scikit-learn's own where that is not set.
+"""
+
+from ._dataset import Dataset
+from ._digits import load_digits
+from ._mnist import fetch_mnist
+from ._natural import load_natural_patches
+
+__all__ = ["Dataset", "fetch_mnist", "load_digits", "load_natural_patches"]

@@ -1,0 +1,204 @@
+"""Atoms of a decoder, or filters of an encoder, in a grid."""
+
+import math
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+from sklearn.utils.validation import check_is_fitted
+
+from ._common import new_axes, to_host
+from ._images import check_count, resolve_image_shape, show, tile
+
+__all__ = ["AtomsDisplay"]
+
+
+class AtomsDisplay:
+    """Atoms of a decoder, or filters of an encoder, as a grid of images.
+
+    The most used come first, row by row. Zero is in the middle of the colour scale.
+
+    Parameters
+    ----------
+    atoms : array-like of shape (n_atoms, n_features)
+        One image a row.
+    image_shape : tuple of int, optional
+        (height, width), or (height, width, 3) for RGB. By default square, where that is
+        possible.
+    usage : array-like of shape (n_atoms,), optional
+        How much each is used; the norm of the atom when not given.
+    kind : {"decoder", "encoder"}, default="decoder"
+        Whether they are atoms of a decoder or filters of an encoder.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        The figure.
+    ax_ : matplotlib.axes.Axes
+        The axes with the grid.
+    image_ : matplotlib.image.AxesImage
+        The whole grid, one image.
+    order_ : ndarray of shape (n_shown,)
+        Which atoms are shown, in this order.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skvdl import VDL
+    >>> from skvdl.plotting import AtomsDisplay
+    >>> X = load_digits().data / 16
+    >>> vdl = VDL(16, max_iter=5, random_state=0).fit(X)
+    >>> display = AtomsDisplay.from_estimator(vdl, X=X)
+    >>> display.image_.get_array().shape
+    (32, 32)
+    """
+
+    def __init__(self, atoms, image_shape=None, usage=None, *, kind="decoder"):
+        self.atoms = atoms
+        self.image_shape = image_shape
+        self.usage = usage
+        self.kind = kind
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        *,
+        image_shape=None,
+        X=None,
+        kind="decoder",
+        n_atoms=None,
+        scale="atom",
+        ax=None,
+        im_kw=None,
+    ):
+        """Draw what a fitted estimator has learnt.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, not in a pipeline.
+        image_shape : tuple of int, optional
+            (height, width), or (height, width, 3) for RGB. By default square, where that is
+            possible.
+        X : array-like of shape (n_samples, n_features), optional
+            Data: atoms are sorted by the share of its rows whose codes use them. Without, by
+            their norm.
+        kind : {"decoder", "encoder"}, default="decoder"
+            What to draw: what each component adds to a reconstruction when it alone is active,
+            or the filters by which the encoder looks for it.
+        n_atoms : int, optional
+            How many at most, the most used; all by default.
+        scale : {"atom", "shared"}, default="atom"
+            Whether each atom has a colour scale of its own, so that weak ones are seen too.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+        im_kw : dict, optional
+            Arguments for `imshow`, like ``cmap``.
+
+        Returns
+        -------
+        AtomsDisplay
+            The display, drawn.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
+        check_is_fitted(estimator)
+        if kind == "encoder":
+            if getattr(estimator, "encoder_", None) is None:
+                raise ValueError(
+                    f"This {type(estimator).__name__} has no encoder, so there are no filters to "
+                    "draw; use kind='decoder', or fit with encoder='lista'."
+                )
+            atoms = to_host(estimator.encoder_.U)
+        elif kind != "decoder":
+            raise ValueError(f"kind={kind!r} must be 'decoder' or 'encoder'.")
+        elif hasattr(estimator, "components_"):
+            atoms = estimator.components_
+        elif hasattr(estimator, "decoder_"):
+            atoms = to_host(estimator.decoder_.atoms())
+        else:
+            raise TypeError(
+                f"A {type(estimator).__name__} has no atoms; pass the fitted model itself, of a "
+                "pipeline the step."
+            )
+        usage = None
+        if X is not None:
+            codes = estimator.transform(to_host(X))
+            used = (codes if sparse.issparse(codes) else np.asarray(codes)) != 0
+            usage = np.asarray(used.mean(axis=0)).ravel()
+        display = cls(atoms, image_shape, usage, kind=kind)
+        return display.plot(ax, n_atoms=n_atoms, scale=scale, im_kw=im_kw)
+
+    def plot(self, ax=None, *, n_atoms=None, scale="atom", im_kw=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+        n_atoms : int, optional
+            How many at most, the most used; all by default.
+        scale : {"atom", "shared"}, default="atom"
+            Whether each atom has a colour scale of its own, so that weak ones are seen too.
+        im_kw : dict, optional
+            Arguments for `imshow`, like ``cmap``.
+
+        Returns
+        -------
+        AtomsDisplay
+            The display.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        if scale not in ("atom", "shared"):
+            raise ValueError(f"scale={scale!r} must be 'atom' or 'shared'.")
+        atoms = np.asarray(self.atoms, dtype=float)
+        shape = resolve_image_shape(self.image_shape, atoms.shape[1])
+        usage = np.linalg.norm(atoms, axis=1) if self.usage is None else np.asarray(self.usage)
+        if len(usage) != len(atoms):
+            raise ValueError(f"usage has {len(usage)} numbers for {len(atoms)} atoms.")
+        check_count("n_atoms", n_atoms)
+        order = np.argsort(-usage, kind="stable")[:n_atoms]
+        shown = atoms[order]
+        limits = np.abs(shown).max(axis=1, keepdims=True)
+        limit = limits.max() or 1.0
+        if scale == "atom":
+            shown = shown / np.where(limits > 0, limits, 1.0)
+            limit = 1.0
+        n_columns = _n_columns(len(shown), shape)
+        grid = tile(shown.reshape(-1, *shape), n_columns, gap=0)
+        if ax is None:
+            inch = 5.0 / max(grid.shape[:2])
+            ax = new_axes(grid.shape[1] * inch, grid.shape[0] * inch + 0.3)
+        self.image_ = show(ax, grid, -limit, limit, **{"cmap": "coolwarm", **(im_kw or {})})
+        _separate(ax, n_columns, len(grid) // shape[0], shape)
+        ax.set_axis_off()
+        title = f"{len(atoms)} {'filters' if self.kind == 'encoder' else 'atoms'}, "
+        if len(shown) < len(atoms):
+            title = f"{len(shown)} of {title}"
+        if self.usage is None:
+            title += "largest first"
+        else:
+            title += "most used first"
+            if not usage.all():
+                title += f" ({np.sum(usage == 0)} never used)"
+        ax.set_title(title, loc="left", fontsize="medium")
+        self.order_ = order
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _n_columns(n_tiles, shape):
+    """Columns of a grid that is about square, or wider where that leaves no place empty."""
+    square = math.ceil(math.sqrt(n_tiles * shape[0] / shape[1]))
+    square = min(max(1, square), n_tiles)
+    return next((n for n in range(square, 2 * square + 1) if n_tiles % n == 0), square)
+
+
+def _separate(ax, n_columns, n_rows, shape):
+    """Draw lines between tiles: unlike gaps, as thin for tiles of few pixels as of many."""
+    box = ax.get_window_extent()
+    tile = min(box.width / n_columns, box.height / n_rows) * 72 / ax.figure.dpi
+    lines = {"color": ax.get_facecolor(), "linewidth": 0.06 * tile}
+    height, width = n_rows * shape[0] - 0.5, n_columns * shape[1] - 0.5
+    ax.vlines(np.arange(1, n_columns) * shape[1] - 0.5, -0.5, height, **lines)
+    ax.hlines(np.arange(1, n_rows) * shape[0] - 0.5, -0.5, width, **lines)
