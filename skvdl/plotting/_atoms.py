@@ -7,7 +7,8 @@ from scipy import sparse
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
-from ._common import new_axes, to_host
+from .._host import to_host
+from ._common import new_axes, split_at_last
 from ._images import check_count, resolve_image_shape, show, tile
 
 __all__ = ["AtomsDisplay"]
@@ -77,13 +78,13 @@ class AtomsDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted, not in a pipeline.
+            Fitted. In a pipeline, the last step that has atoms is drawn.
         image_shape : tuple of int, optional
             (height, width), or (height, width, 3) for RGB. By default square, where that is
             possible.
         X : array-like of shape (n_samples, n_features), optional
-            Data: atoms are sorted by the share of its rows whose codes use them. Without, by
-            their norm.
+            Data: atoms are sorted by the share of its rows whose codes use them. Without data,
+            they are sorted by their norm. In a pipeline, the data go through the steps before.
         kind : {"decoder", "encoder"}, default="decoder"
             What to draw: what each component adds to a reconstruction when it alone is active,
             or the filters by which the encoder looks for it.
@@ -103,27 +104,30 @@ class AtomsDisplay:
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         check_is_fitted(estimator)
+        if kind not in ("decoder", "encoder"):
+            raise ValueError(f"kind={kind!r} must be 'decoder' or 'encoder'.")
+        before, model = split_at_last(estimator, _has_atoms)
+        if model is None:
+            raise TypeError(
+                f"This {type(estimator).__name__} has no atoms; pass a fitted model that has "
+                "components_ or decoder_, or a pipeline with one."
+            )
         if kind == "encoder":
-            if getattr(estimator, "encoder_", None) is None:
+            if getattr(model, "encoder_", None) is None:
                 raise ValueError(
-                    f"This {type(estimator).__name__} has no encoder, so there are no filters to "
+                    f"This {type(model).__name__} has no encoder, so there are no filters to "
                     "draw; use kind='decoder', or fit with encoder='lista'."
                 )
-            atoms = to_host(estimator.encoder_.U)
-        elif kind != "decoder":
-            raise ValueError(f"kind={kind!r} must be 'decoder' or 'encoder'.")
-        elif hasattr(estimator, "components_"):
-            atoms = estimator.components_
-        elif hasattr(estimator, "decoder_"):
-            atoms = to_host(estimator.decoder_.atoms())
+            atoms = to_host(model.encoder_.U)
+        elif hasattr(model, "components_"):
+            atoms = model.components_
         else:
-            raise TypeError(
-                f"A {type(estimator).__name__} has no atoms; pass the fitted model itself, of a "
-                "pipeline the step."
-            )
+            atoms = to_host(model.decoder_.atoms())
         usage = None
         if X is not None:
-            codes = estimator.transform(to_host(X))
+            codes = to_host(X)
+            for step in [*before, model]:
+                codes = step.transform(codes)
             used = (codes if sparse.issparse(codes) else np.asarray(codes)) != 0
             usage = np.asarray(used.mean(axis=0)).ravel()
         display = cls(atoms, image_shape, usage, kind=kind)
@@ -185,6 +189,10 @@ class AtomsDisplay:
         self.order_ = order
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _has_atoms(estimator):
+    return hasattr(estimator, "components_") or hasattr(estimator, "decoder_")
 
 
 def _n_columns(n_tiles, shape):

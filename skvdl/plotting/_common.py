@@ -1,14 +1,15 @@
-"""What all displays share: colours, new axes, and arrays in place of tensors."""
+"""What all displays share: colours, axes, and the way into a pipeline."""
 
-__all__ = ["COLOURS", "new_axes", "percent", "tidy", "to_host"]
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+__all__ = ["COLOURS", "new_axes", "percent", "split_at_last", "tidy"]
 
 # Okabe and Ito's colours, which everybody can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-
-
-def to_host(values):
-    """Array of a tensor, wherever it is; anything else as it is."""
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
 def new_axes(width, height):
@@ -28,3 +29,20 @@ def tidy(ax):
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
+
+
+def split_at_last(
+    estimator: BaseEstimator, wanted: Callable[[BaseEstimator], bool]
+) -> tuple[list[BaseEstimator], BaseEstimator | None]:
+    """Find the last wanted step of a pipeline, and the steps before it.
+
+    An estimator that is no pipeline is a single step. There is no last step if none is wanted.
+    """
+    if not isinstance(estimator, Pipeline):
+        return [], estimator if wanted(estimator) else None
+    steps = [step for _, step in estimator.steps if step not in (None, "passthrough")]
+    for i in reversed(range(len(steps))):
+        before, found = split_at_last(steps[i], wanted)
+        if found is not None:
+            return [*steps[:i], *before], found
+    return steps, None

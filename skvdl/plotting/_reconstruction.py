@@ -3,8 +3,9 @@
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
+from .._host import to_host
 from ..metrics import psnr
-from ._common import new_axes, to_host
+from ._common import new_axes
 from ._images import check_count, resolve_image_shape, show, tile
 
 __all__ = ["ReconstructionDisplay"]

@@ -9,7 +9,8 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
-from ._common import COLOURS, new_axes, percent, tidy, to_host
+from .._host import to_host
+from ._common import COLOURS, new_axes, percent, tidy
 
 __all__ = ["TradeOffDisplay"]
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
-from ._common import COLOURS, new_axes, percent, tidy
+from ._common import COLOURS, new_axes, percent, split_at_last, tidy
 
 __all__ = ["TrainingCurveDisplay"]
 
@@ -65,7 +65,7 @@ class TrainingCurveDisplay:
         Parameters
         ----------
         estimator : VarianceDictionaryLearning or NonLinearVDL
-            Fitted.
+            Fitted; may be a step of a pipeline.
         ax : matplotlib.axes.Axes or array-like of four of them, optional
             Axes to be divided into panels, or the panels; a new figure by default.
 
@@ -76,11 +76,17 @@ class TrainingCurveDisplay:
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         check_is_fitted(estimator)
-        # the learner's, for the estimator's parameters may have been set anew since
-        learner = estimator._learner
+        _, model = split_at_last(estimator, _has_history)
+        if model is None:
+            raise TypeError(
+                f"This {type(estimator).__name__} has no training history; pass a fitted "
+                "VarianceDictionaryLearning or NonLinearVDL, or a pipeline with one."
+            )
+        # The weights of training: the model's parameters may have been changed since.
+        learner = model._learner
         weights = {"beta": learner.regularizer.beta, "lam": learner.inference.lam}
         weights["gamma"] = 0.0 if learner.encoder is None else learner.inference.gamma
-        return cls(estimator.history_, weights=weights).plot(ax)
+        return cls(model.history_, weights=weights).plot(ax)
 
     def plot(self, ax=None):
         """Draw.
@@ -166,3 +172,7 @@ class TrainingCurveDisplay:
         grid = ax.get_subplotspec().subgridspec(2, 2)
         self.ax_, self.figure_ = ax, ax.figure
         self.axes_ = grid.subplots(sharex=True)
+
+
+def _has_history(estimator):
+    return hasattr(estimator, "history_")

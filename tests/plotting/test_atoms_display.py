@@ -7,6 +7,7 @@ import torch
 from _pictures import cut, filled
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -165,6 +166,23 @@ def test_models_of_scikit_learn_have_atoms_too(X):
         AtomsDisplay.from_estimator(pca, kind="encoder")
 
 
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_model_is_found_in_a_pipeline(kind, X, digits):
+    scaler, model = StandardScaler(), VDL(12, lam=0.02, max_iter=4, random_state=0)
+    pipeline = make_pipeline(scaler, "passthrough", model, LogisticRegression()).fit(X, digits[1][:300])
+    display = AtomsDisplay.from_estimator(pipeline, X=X, kind=kind)
+    expected = AtomsDisplay.from_estimator(model, X=scaler.transform(X), kind=kind)
+    np.testing.assert_array_equal(display.order_, expected.order_)
+    np.testing.assert_array_equal(filled(display.image_), filled(expected.image_))
+
+
+def test_the_last_step_with_atoms_is_drawn(X):
+    pipeline = make_pipeline(PCA(16), VDL(4, max_iter=1, random_state=0)).fit(X)
+    np.testing.assert_array_equal(
+        AtomsDisplay.from_estimator(pipeline).atoms, pipeline[-1].components_
+    )
+
+
 def test_atoms_take_arguments_for_the_image(linear):
     display = AtomsDisplay.from_estimator(linear, im_kw={"cmap": "gray", "vmax": 2})
     assert display.image_.get_cmap().name == "gray"
@@ -185,6 +203,9 @@ def test_atoms_that_cannot_be_drawn(linear, X):
         AtomsDisplay.from_estimator(linear, n_atoms=0)
     with pytest.raises(ValueError, match="usage has 3 numbers for 4 atoms"):
         AtomsDisplay(np.eye(4), usage=[1, 2, 3]).plot()
-    with pytest.raises(TypeError, match="A Pipeline has no atoms; pass the fitted model"):
-        AtomsDisplay.from_estimator(make_pipeline(StandardScaler(), bare))
+    for other in (StandardScaler().fit(X), make_pipeline(StandardScaler()).fit(X)):
+        with pytest.raises(TypeError, match=f"{type(other).__name__} has no atoms"):
+            AtomsDisplay.from_estimator(other)
+    with pytest.raises(ValueError, match="VarianceDictionaryLearning has no encoder"):
+        AtomsDisplay.from_estimator(make_pipeline(StandardScaler(), bare), kind="encoder")
     assert not plt.get_fignums()

@@ -3,7 +3,11 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skvdl import VDL
 from skvdl.plotting import (
@@ -127,7 +131,27 @@ def test_streaming_after_validation_is_drawn_to_the_end(X):
     assert list(lines["validation"].get_xdata()) == [1, 2]
 
 
-def test_training_that_cannot_be_drawn():
+@pytest.mark.parametrize("place", ["last", "middle", "nested"])
+def test_model_is_found_in_a_pipeline(place, X, digits):
+    steps = {
+        "last": [StandardScaler(with_std=False), VDL(4, max_iter=2, random_state=0)],
+        "middle": [VDL(4, max_iter=2, random_state=0), LogisticRegression()],
+        "nested": [make_pipeline(VDL(4, max_iter=2, random_state=0)), LogisticRegression()],
+    }
+    pipeline = make_pipeline(*steps[place]).fit(X, digits[1][:300])
+    model = {"last": pipeline[-1], "middle": pipeline[0]}.get(place) or pipeline[0][0]
+    display = TrainingCurveDisplay.from_estimator(pipeline)
+    assert display.history is model.history_
+    assert display.weights == TrainingCurveDisplay.from_estimator(model).weights
+
+
+def test_training_that_cannot_be_drawn(X):
+    with pytest.raises(NotFittedError):
+        TrainingCurveDisplay.from_estimator(make_pipeline(StandardScaler(), VDL()))
+    for other in (PCA(2).fit(X), make_pipeline(StandardScaler(), PCA(2)).fit(X)):
+        message = rf"{type(other).__name__} has no training history.*VarianceDictionaryLearning"
+        with pytest.raises(TypeError, match=message):
+            TrainingCurveDisplay.from_estimator(other)
     with pytest.raises(NotFittedError):
         TrainingCurveDisplay.from_estimator(VDL())
     with pytest.raises(ValueError, match="did not complete an epoch"):
