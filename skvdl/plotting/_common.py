@@ -1,7 +1,6 @@
 """What all displays share: colours, axes, and the way into a pipeline."""
 
 from collections.abc import Callable
-from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
