@@ -1,15 +1,24 @@
 """Atoms of a decoder, or filters of an encoder, in a grid."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from .._host import to_host
 from ._common import new_axes, split_at_last
 from ._images import check_count, resolve_image_shape, show, tile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["AtomsDisplay"]
 
@@ -22,14 +31,13 @@ class AtomsDisplay:
     Parameters
     ----------
     atoms : array-like of shape (n_atoms, n_features)
-        One image a row.
+        One image per row.
     image_shape : tuple of int, optional
-        (height, width), or (height, width, 3) for RGB. By default square, where that is
-        possible.
+        (height, width), or (height, width, 3) for RGB. By default square, if possible.
     usage : array-like of shape (n_atoms,), optional
-        How much each is used; the norm of the atom when not given.
+        How much each atom is used. By default the norm of the atom.
     kind : {"decoder", "encoder"}, default="decoder"
-        Whether they are atoms of a decoder or filters of an encoder.
+        Whether the rows are atoms of a decoder or filters of an encoder.
 
     Attributes
     ----------
@@ -38,9 +46,9 @@ class AtomsDisplay:
     ax_ : matplotlib.axes.Axes
         The axes with the grid.
     image_ : matplotlib.image.AxesImage
-        The whole grid, one image.
+        The whole grid as one image.
     order_ : ndarray of shape (n_shown,)
-        Which atoms are shown, in this order.
+        Indices of the atoms that are shown, in their order in the grid.
 
     Examples
     --------
@@ -54,7 +62,14 @@ class AtomsDisplay:
     (32, 32)
     """
 
-    def __init__(self, atoms, image_shape=None, usage=None, *, kind="decoder"):
+    def __init__(
+        self,
+        atoms: ArrayLike,
+        image_shape: Sequence[int] | None = None,
+        usage: ArrayLike | None = None,
+        *,
+        kind: Literal["decoder", "encoder"] = "decoder",
+    ) -> None:
         self.atoms = atoms
         self.image_shape = image_shape
         self.usage = usage
@@ -63,39 +78,39 @@ class AtomsDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
+        estimator: BaseEstimator,
         *,
-        image_shape=None,
-        X=None,
-        kind="decoder",
-        n_atoms=None,
-        scale="atom",
-        ax=None,
-        im_kw=None,
-    ):
-        """Draw what a fitted estimator has learnt.
+        image_shape: Sequence[int] | None = None,
+        X: ArrayLike | None = None,
+        kind: Literal["decoder", "encoder"] = "decoder",
+        n_atoms: int | None = None,
+        scale: Literal["atom", "shared"] = "atom",
+        ax: Axes | None = None,
+        im_kw: dict[str, Any] | None = None,
+    ) -> Self:
+        """Draw the atoms of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator
             Fitted. In a pipeline, the last step that has atoms is drawn.
         image_shape : tuple of int, optional
-            (height, width), or (height, width, 3) for RGB. By default square, where that is
-            possible.
+            (height, width), or (height, width, 3) for RGB. By default square, if possible.
         X : array-like of shape (n_samples, n_features), optional
             Data: atoms are sorted by the share of its rows whose codes use them. Without data,
             they are sorted by their norm. In a pipeline, the data go through the steps before.
         kind : {"decoder", "encoder"}, default="decoder"
-            What to draw: what each component adds to a reconstruction when it alone is active,
-            or the filters by which the encoder looks for it.
+            What to draw: the atoms, each being what a component adds to a reconstruction when
+            it alone is active, or the filters of the encoder.
         n_atoms : int, optional
-            How many at most, the most used; all by default.
+            Largest number of atoms to draw, the most used first. By default all.
         scale : {"atom", "shared"}, default="atom"
-            Whether each atom has a colour scale of its own, so that weak ones are seen too.
+            Whether each atom has its own colour scale, which makes weak atoms visible, or all
+            share one.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
         im_kw : dict, optional
-            Arguments for `imshow`, like ``cmap``.
+            Keyword arguments for `imshow`, such as ``cmap``.
 
         Returns
         -------
@@ -133,19 +148,27 @@ class AtomsDisplay:
         display = cls(atoms, image_shape, usage, kind=kind)
         return display.plot(ax, n_atoms=n_atoms, scale=scale, im_kw=im_kw)
 
-    def plot(self, ax=None, *, n_atoms=None, scale="atom", im_kw=None):
-        """Draw.
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        n_atoms: int | None = None,
+        scale: Literal["atom", "shared"] = "atom",
+        im_kw: dict[str, Any] | None = None,
+    ) -> Self:
+        """Draw the atoms.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
         n_atoms : int, optional
-            How many at most, the most used; all by default.
+            Largest number of atoms to draw, the most used first. By default all.
         scale : {"atom", "shared"}, default="atom"
-            Whether each atom has a colour scale of its own, so that weak ones are seen too.
+            Whether each atom has its own colour scale, which makes weak atoms visible, or all
+            share one.
         im_kw : dict, optional
-            Arguments for `imshow`, like ``cmap``.
+            Keyword arguments for `imshow`, such as ``cmap``.
 
         Returns
         -------
@@ -191,19 +214,19 @@ class AtomsDisplay:
         return self
 
 
-def _has_atoms(estimator):
+def _has_atoms(estimator: BaseEstimator) -> bool:
     return hasattr(estimator, "components_") or hasattr(estimator, "decoder_")
 
 
-def _n_columns(n_tiles, shape):
-    """Columns of a grid that is about square, or wider where that leaves no place empty."""
+def _n_columns(n_tiles: int, shape: tuple[int, ...]) -> int:
+    """Return the columns of a grid about square, or wider if that leaves no place empty."""
     square = math.ceil(math.sqrt(n_tiles * shape[0] / shape[1]))
     square = min(max(1, square), n_tiles)
     return next((n for n in range(square, 2 * square + 1) if n_tiles % n == 0), square)
 
 
-def _separate(ax, n_columns, n_rows, shape):
-    """Draw lines between tiles: unlike gaps, as thin for tiles of few pixels as of many."""
+def _separate(ax: Axes, n_columns: int, n_rows: int, shape: tuple[int, ...]) -> None:
+    """Draw lines between tiles; gaps would be wide between tiles of few pixels."""
     box = ax.get_window_extent()
     tile = min(box.width / n_columns, box.height / n_rows) * 72 / ax.figure.dpi
     lines = {"color": ax.get_facecolor(), "linewidth": 0.06 * tile}

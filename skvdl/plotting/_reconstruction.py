@@ -1,12 +1,22 @@
 """Images above their reconstructions."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from .._host import to_host
 from ..metrics import psnr
 from ._common import new_axes
 from ._images import check_count, resolve_image_shape, show, tile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["ReconstructionDisplay"]
 
@@ -15,7 +25,7 @@ _LINE = 0.24
 
 
 class ReconstructionDisplay:
-    """Images above what was made of them, with the PSNR of each.
+    """Images above their reconstructions, with the PSNR of each.
 
     Parameters
     ----------
@@ -24,21 +34,20 @@ class ReconstructionDisplay:
     reconstruction : array-like of shape (n_images, n_features)
         Their reconstructions.
     noisy : array-like of shape (n_images, n_features), optional
-        What was reconstructed, if it was not `X` itself.
+        The images that were reconstructed, if not `X` itself.
     image_shape : tuple of int, optional
-        (height, width), or (height, width, 3) for RGB. By default square, where that is
-        possible.
+        (height, width), or (height, width, 3) for RGB. By default square, if possible.
     data_range : float, optional
-        Distance between the least and the greatest possible value; that of `X` when not given.
+        Distance between the smallest and the largest possible value. By default that of `X`.
 
     Attributes
     ----------
     figure_ : matplotlib.figure.Figure
         The figure.
     ax_ : matplotlib.axes.Axes
-        The one axes that all rows are in.
+        The axes, with all rows.
     images_ : list of matplotlib.image.AxesImage
-        One a row.
+        One per row.
     psnr_ : dict of ndarray
         PSNR of each image of the row with this name.
 
@@ -54,7 +63,15 @@ class ReconstructionDisplay:
     (4,)
     """
 
-    def __init__(self, X, reconstruction, *, noisy=None, image_shape=None, data_range=None):
+    def __init__(
+        self,
+        X: ArrayLike,
+        reconstruction: ArrayLike,
+        *,
+        noisy: ArrayLike | None = None,
+        image_shape: Sequence[int] | None = None,
+        data_range: float | None = None,
+    ) -> None:
         self.X = X
         self.reconstruction = reconstruction
         self.noisy = noisy
@@ -64,16 +81,16 @@ class ReconstructionDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
+        estimator: BaseEstimator,
+        X: ArrayLike,
         *,
-        noisy=None,
-        image_shape=None,
-        n_images=8,
-        data_range=None,
-        ax=None,
-        im_kw=None,
-    ):
+        noisy: ArrayLike | None = None,
+        image_shape: Sequence[int] | None = None,
+        n_images: int = 8,
+        data_range: float | None = None,
+        ax: Axes | None = None,
+        im_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Reconstruct images and draw them.
 
         Parameters
@@ -83,19 +100,17 @@ class ReconstructionDisplay:
         X : array-like of shape (n_samples, n_features)
             Clean images.
         noisy : array-like of shape (n_samples, n_features), optional
-            The same images with noise: these are reconstructed then.
+            The same images with noise. If given, these are reconstructed.
         image_shape : tuple of int, optional
-            (height, width), or (height, width, 3) for RGB. By default square, where that is
-            possible.
+            (height, width), or (height, width, 3) for RGB. By default square, if possible.
         n_images : int, default=8
-            How many to draw, the first ones.
+            Number of images to draw, from the first.
         data_range : float, optional
-            Distance between the least and the greatest possible value; that of `X` when not
-            given.
+            Distance between the smallest and the largest possible value. By default that of `X`.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
         im_kw : dict, optional
-            Arguments for `imshow`, like ``cmap``.
+            Keyword arguments for `imshow`, such as ``cmap``.
 
         Returns
         -------
@@ -120,38 +135,37 @@ class ReconstructionDisplay:
     @classmethod
     def from_predictions(
         cls,
-        X,
-        reconstruction,
+        X: ArrayLike,
+        reconstruction: ArrayLike,
         *,
-        noisy=None,
-        image_shape=None,
-        n_images=8,
-        data_range=None,
-        ax=None,
-        im_kw=None,
-    ):
-        """Draw images and reconstructions that are already there.
+        noisy: ArrayLike | None = None,
+        image_shape: Sequence[int] | None = None,
+        n_images: int = 8,
+        data_range: float | None = None,
+        ax: Axes | None = None,
+        im_kw: dict[str, Any] | None = None,
+    ) -> Self:
+        """Draw images with given reconstructions.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, height, width[, 3])
             Clean images.
         reconstruction : array-like of the same shape
-            Their reconstructions; enough of them for `n_images`.
+            Their reconstructions, at least `n_images` of them.
         noisy : array-like of the same shape, optional
-            What was reconstructed, if it was not `X` itself.
+            The images that were reconstructed, if not `X` itself.
         image_shape : tuple of int, optional
-            (height, width), or (height, width, 3) for RGB. By default that of `X`, or square,
-            where that is possible.
+            (height, width), or (height, width, 3) for RGB. By default that of `X`, or square
+            if possible.
         n_images : int, default=8
-            How many to draw, the first ones.
+            Number of images to draw, from the first.
         data_range : float, optional
-            Distance between the least and the greatest possible value; that of `X` when not
-            given.
+            Distance between the smallest and the largest possible value. By default that of `X`.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
         im_kw : dict, optional
-            Arguments for `imshow`, like ``cmap``.
+            Keyword arguments for `imshow`, such as ``cmap``.
 
         Returns
         -------
@@ -166,20 +180,20 @@ class ReconstructionDisplay:
             np.asarray(to_host(reconstruction))[:n_images],
             noisy=None if noisy is None else np.asarray(to_host(noisy))[:n_images],
             image_shape=image_shape,
-            # of all images, as psnr and its scorer take it
+            # The range of all images, as in psnr and its scorer.
             data_range=float(X.max()) - float(X.min()) if data_range is None else data_range,
         )
         return display.plot(ax, im_kw=im_kw)
 
-    def plot(self, ax=None, *, im_kw=None):
-        """Draw.
+    def plot(self, ax: Axes | None = None, *, im_kw: dict[str, Any] | None = None) -> Self:
+        """Draw the images.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
         im_kw : dict, optional
-            Arguments for `imshow`, like ``cmap``.
+            Keyword arguments for `imshow`, such as ``cmap``.
 
         Returns
         -------
@@ -193,7 +207,7 @@ class ReconstructionDisplay:
         for name, images in rows.items():
             if images.shape != X.shape:
                 raise ValueError(
-                    f"{name} has shape {images.shape}, but X {X.shape}: the rows must be the same "
+                    f"{name} has shape {images.shape}, but X has {X.shape}; they must be the same "
                     "images."
                 )
         shape = X.shape[1:] if self.image_shape is None and X.ndim > 2 else self.image_shape
@@ -219,7 +233,7 @@ class ReconstructionDisplay:
             box = ax.get_window_extent()
             inch = min(box.width / width, 0.8 * box.height / (len(rows) * height))
             inch /= ax.figure.dpi
-        # no wider than the image below it
+        # No wider than the image below.
         caption = {"fontsize": min(7.0, 15.0 * inch * shape[1]), "ha": "center", "color": "0.3"}
         self.images_, self.psnr_, centres, top = [], {}, [], 0.0
         for (name, images), strip in zip(rows.items(), strips, strict=True):

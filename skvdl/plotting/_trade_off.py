@@ -1,10 +1,15 @@
 """Sparsity against PSNR."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,9 +17,12 @@ from .. import metrics
 from .._host import to_host
 from ._common import COLOURS, new_axes, percent, tidy
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["TradeOffDisplay"]
 
-# With seven colours, 35 curves differ.
+# With seven colours, enough for 35 different curves.
 _MARKERS = "os^Dv"
 
 
@@ -24,15 +32,15 @@ class TradeOffDisplay:
     Parameters
     ----------
     sparsity : array-like of shape (n_points,) or (n_points, n_repeats)
-        Share of zeros of each model. With several repeats of a model, say seeds or folds, their
-        mean is drawn with bars of one standard deviation. NaN where there are fewer repeats.
+        Share of zeros of each model. Of repeats of a model, such as seeds or folds, the mean is
+        drawn with bars of one standard deviation. Missing repeats are NaN.
     psnr : array-like of the same shape
         PSNR of the same models in dB.
     labels : sequence of str, optional
-        For each point, the name of its curve; one curve when not given. The points of a curve
+        Name of the curve of each point. By default there is one curve. The points of a curve
         are joined in the order of their sparsity.
     names : sequence of str, optional
-        For each point, what to write next to it; equal names only at the uppermost.
+        Text next to each point. Equal names are written once, at the highest of their points.
 
     Attributes
     ----------
@@ -55,28 +63,41 @@ class TradeOffDisplay:
     2
     """
 
-    def __init__(self, sparsity, psnr, *, labels=None, names=None):
+    def __init__(
+        self,
+        sparsity: ArrayLike,
+        psnr: ArrayLike,
+        *,
+        labels: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.sparsity = sparsity
         self.psnr = psnr
         self.labels = labels
         self.names = names
 
     @classmethod
-    def from_estimators(cls, estimators, X, *, data_range=None, ax=None):
+    def from_estimators(
+        cls,
+        estimators: Mapping[str, Any],
+        X: ArrayLike,
+        *,
+        data_range: float | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
         """Measure fitted models on data and draw them.
 
         Parameters
         ----------
         estimators : dict
-            From the name of a curve to one fitted model or a list of them. In the place of a
-            model there may be a list, of models that differ in their seed alone.
+            From the name of each curve to a fitted model or a list of them. A list in place of
+            a model holds repeats of it, models that differ only in their seed.
         X : array-like of shape (n_samples, n_features)
-            Data, best not those the models were fitted to.
+            Data, preferably not those that the models were fitted to.
         data_range : float, optional
-            Distance between the least and the greatest possible value; that of `X` when not
-            given.
+            Distance between the smallest and the largest possible value. By default that of `X`.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
 
         Returns
         -------
@@ -93,15 +114,23 @@ class TradeOffDisplay:
                 labels.append(label)
                 points.append([_measure(model, X, data_range) for model in _as_list(repeats)])
         if not all(points) or not points:
-            raise ValueError("There is no model to draw in estimators, or a list is empty.")
+            raise ValueError("There is no model to draw: estimators, or a list in it, is empty.")
         values = np.full((len(points), max(map(len, points)), 2), np.nan)
         for i, repeats in enumerate(points):
             values[i, : len(repeats)] = repeats
         return cls(values[..., 0], values[..., 1], labels=labels).plot(ax)
 
     @classmethod
-    def from_grid_search(cls, search, *, along="lam", sparsity="sparsity", psnr="psnr", ax=None):
-        """Draw what a search over parameters has measured, with bars over its folds.
+    def from_grid_search(
+        cls,
+        search: BaseEstimator,
+        *,
+        along: str = "lam",
+        sparsity: str = "sparsity",
+        psnr: str = "psnr",
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the scores of a search over parameters, with bars over its folds.
 
         The search needs both scores, under names of your choice::
 
@@ -119,15 +148,15 @@ class TradeOffDisplay:
         search : GridSearchCV, RandomizedSearchCV or similar
             Fitted.
         along : str, default="lam"
-            Parameter that varies along a curve, for a pipeline with or without the name of the
-            step; its values are written at the points. Every setting of the other parameters
-            makes a curve of its own.
+            Parameter that varies along a curve; its values are written at the points. For a
+            pipeline, with or without the name of the step. Each combination of the other
+            parameters is a curve of its own.
         sparsity : str, default="sparsity"
-            Name of the score that is the share of zeros.
+            Name of the score for the share of zeros.
         psnr : str, default="psnr"
-            Name of the score that is the PSNR.
+            Name of the score for the PSNR.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
 
         Returns
         -------
@@ -166,8 +195,16 @@ class TradeOffDisplay:
         ).plot(ax)
 
     @classmethod
-    def from_predictions(cls, sparsity, psnr, *, labels=None, names=None, ax=None):
-        """Draw numbers that are already there.
+    def from_predictions(
+        cls,
+        sparsity: ArrayLike,
+        psnr: ArrayLike,
+        *,
+        labels: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw given numbers.
 
         Parameters
         ----------
@@ -176,11 +213,11 @@ class TradeOffDisplay:
         psnr : array-like of the same shape
             PSNR of the same models in dB.
         labels : sequence of str, optional
-            For each point, the name of its curve; one curve when not given.
+            Name of the curve of each point. By default there is one curve.
         names : sequence of str, optional
-            For each point, what to write next to it; equal names only at the uppermost.
+            Text next to each point. Equal names are written once, at the highest of their points.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
 
         Returns
         -------
@@ -189,13 +226,13 @@ class TradeOffDisplay:
         """
         return cls(sparsity, psnr, labels=labels, names=names).plot(ax)
 
-    def plot(self, ax=None):
-        """Draw.
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the curves.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on. By default those of a new figure.
 
         Returns
         -------
@@ -258,18 +295,18 @@ class TradeOffDisplay:
         return self
 
 
-def _as_list(one_or_many):
+def _as_list(one_or_many: Any) -> list[Any]:
     return list(one_or_many) if isinstance(one_or_many, list | tuple) else [one_or_many]
 
 
-def _measure(model, X, data_range):
-    """Sparsity and PSNR of a fitted model."""
+def _measure(model: BaseEstimator, X: ArrayLike, data_range: float | None) -> tuple[float, float]:
+    """Return the sparsity and the PSNR of a fitted model."""
     codes = model.transform(X)
     rebuilt = model.inverse_transform(codes)
     return metrics.sparsity(codes), metrics.psnr(X, rebuilt, data_range=data_range)
 
 
-def _describe(parameter, value):
-    """Short text for the setting of a parameter."""
+def _describe(parameter: str, value: Any) -> str:
+    """Return a short text for the value of a parameter."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     return f"{parameter.rpartition('__')[2]}={format(value, 'g') if number else value}"

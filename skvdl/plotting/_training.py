@@ -1,10 +1,20 @@
 """How training went, epoch by epoch."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from ._common import COLOURS, new_axes, percent, split_at_last, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["TrainingCurveDisplay"]
 
@@ -20,23 +30,24 @@ _TERMS = {
 class TrainingCurveDisplay:
     """How training went, epoch by epoch, in four panels that share their epochs.
 
-    Energy (with that of the validation rows, if there were any), the terms it is the sum of,
-    zeros in the codes, and dead components.
+    The panels show the energy, also of the validation rows if there were any, the terms of the
+    energy, the zeros in the codes, and the dead components.
 
     Parameters
     ----------
     history : dict of sequence
-        Curves as in `history_` of an estimator.
+        Curves by name, as in `history_` of an estimator.
     weights : dict of float, optional
-        Weights `lam`, `beta` and `gamma`, by which the terms are multiplied so that they add up
-        to the energy. Terms of no weight are left out. All terms as they are when not given.
+        Weights `lam`, `beta` and `gamma`. The terms are multiplied by them, so that they add up
+        to the energy; terms with weight 0 are left out. By default all terms are drawn as they
+        are.
 
     Attributes
     ----------
     figure_ : matplotlib.figure.Figure
         The figure.
     ax_ : matplotlib.axes.Axes or None
-        The axes that was divided into panels; None if the panels were given.
+        The axes that were divided into panels; None if the panels were given.
     axes_ : ndarray of matplotlib.axes.Axes
         The panels, of shape (2, 2) or as given: energy, terms, zeros, dead components.
     lines_ : dict of matplotlib.lines.Line2D
@@ -54,20 +65,27 @@ class TrainingCurveDisplay:
     5
     """
 
-    def __init__(self, history, *, weights=None):
+    def __init__(
+        self,
+        history: Mapping[str, ArrayLike],
+        *,
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
         self.history = history
         self.weights = weights
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: Axes | Sequence[Axes] | None = None
+    ) -> Self:
         """Draw the history of a fitted estimator.
 
         Parameters
         ----------
         estimator : VarianceDictionaryLearning or NonLinearVDL
             Fitted; may be a step of a pipeline.
-        ax : matplotlib.axes.Axes or array-like of four of them, optional
-            Axes to be divided into panels, or the panels; a new figure by default.
+        ax : matplotlib.axes.Axes or array-like of four, optional
+            Axes to divide into panels, or the four panels. By default those of a new figure.
 
         Returns
         -------
@@ -88,13 +106,13 @@ class TrainingCurveDisplay:
         weights["gamma"] = 0.0 if learner.encoder is None else learner.inference.gamma
         return cls(model.history_, weights=weights).plot(ax)
 
-    def plot(self, ax=None):
-        """Draw.
+    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Self:
+        """Draw the panels.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes or array-like of four of them, optional
-            Axes to be divided into panels, or the panels; a new figure by default.
+        ax : matplotlib.axes.Axes or array-like of four, optional
+            Axes to divide into panels, or the four panels. By default those of a new figure.
 
         Returns
         -------
@@ -110,7 +128,9 @@ class TrainingCurveDisplay:
         energy, terms, zeros, dead = self.axes_.ravel()
         self.lines_, weights = {}, self.weights
 
-        def draw(panel, name, label, factor=1.0, **style):
+        def draw(
+            panel: Axes, name: str, label: str | None, factor: float = 1.0, **style: Any
+        ) -> None:
             values = factor * np.asarray(self.history[name], dtype=float)
             epochs = np.arange(1, len(values) + 1)
             style = {"marker": "o" if len(values) == 1 else None, **style}
@@ -133,7 +153,7 @@ class TrainingCurveDisplay:
             panel.yaxis.set_major_locator(LogLocator(subs=subs))
             panel.yaxis.set_minor_locator(NullLocator())
             panel.yaxis.set_major_formatter("{x:g}")
-        # room for the legend above the curves
+        # Room for the legend above the curves.
         bottom, top = terms.get_ylim()
         terms.set_ylim(bottom, top * (top / bottom) ** 0.35)
         compact = {"ncols": 2, "handlelength": 1.2, "columnspacing": 1.0}
@@ -151,7 +171,7 @@ class TrainingCurveDisplay:
             panel.set_xlabel("epoch")
         return self
 
-    def _make_panels(self, ax):
+    def _make_panels(self, ax: Axes | Sequence[Axes] | None) -> None:
         """Find or make the four panels."""
         import matplotlib.pyplot as plt
 
@@ -160,13 +180,13 @@ class TrainingCurveDisplay:
         if not isinstance(ax, plt.Axes):
             axes = np.asarray(ax, dtype=object)
             if axes.size != 4:
-                raise ValueError(f"There are four panels, but {axes.size} axes.")
+                raise ValueError(f"There are four panels, but {axes.size} axes were given.")
             self.ax_, self.axes_, self.figure_ = None, axes, axes.ravel()[0].figure
             return
         if not ax.axison or ax.get_subplotspec() is None:
             raise ValueError(
-                "ax cannot be divided into panels, for it already was or is not part of a grid "
-                "of subplots; pass four axes, like display.axes_."
+                "ax cannot be divided into panels: it already was, or it is not part of a grid "
+                "of subplots. Pass four axes, such as display.axes_."
             )
         ax.set_axis_off()
         grid = ax.get_subplotspec().subgridspec(2, 2)
@@ -174,5 +194,5 @@ class TrainingCurveDisplay:
         self.axes_ = grid.subplots(sharex=True)
 
 
-def _has_history(estimator):
+def _has_history(estimator: BaseEstimator) -> bool:
     return hasattr(estimator, "history_")
