@@ -229,7 +229,7 @@ def _separate(ax: Axes, n_columns: int, n_rows: int, shape: tuple[int, ...]) -> 
     """Draw lines between tiles; gaps would be wide between tiles of few pixels."""
     box = ax.get_window_extent()
     tile = min(box.width / n_columns, box.height / n_rows) * 72 / ax.figure.dpi
-    lines = {"color": ax.get_facecolor(), "linewidth": 0.06 * tile}
+    lines: dict[str, Any] = {"color": ax.get_facecolor(), "linewidth": 0.06 * tile}
     height, width = n_rows * shape[0] - 0.5, n_columns * shape[1] - 0.5
     ax.vlines(np.arange(1, n_columns) * shape[1] - 0.5, -0.5, height, **lines)
     ax.hlines(np.arange(1, n_rows) * shape[0] - 0.5, -0.5, width, **lines)

@@ -25,7 +25,7 @@ def new_axes(width: float, height: float) -> Axes:
     return ax
 
 
-def percent(value: float, position: int | None = None) -> str:
+def percent(value: float, position: float) -> str:
     """Format a share as the text of a tick."""
     return f"{100 * value:.4g}%"
 

@@ -19,6 +19,7 @@ from ._common import COLOURS, new_axes, percent, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.container import ErrorbarContainer
 
 __all__ = ["TradeOffDisplay"]
 
@@ -259,7 +260,8 @@ class TradeOffDisplay:
         values = np.ma.array(np.stack([zeros, quality]), mask=np.stack([~measured] * 2))
         if ax is None:
             ax = new_axes(width=5.5, height=4.0)
-        self.curves_, tops = {}, {}
+        self.curves_: dict[str, ErrorbarContainer] = {}
+        tops: dict[str, list[float]] = {}
         for i, label in enumerate(dict.fromkeys(labels.tolist())):
             points = np.flatnonzero((labels == label) & measured.any(axis=1))
             if not len(points):
@@ -282,8 +284,14 @@ class TradeOffDisplay:
             for name, *where in zip(names[points], x, y, strict=True):
                 tops[name] = max(tops.get(name, where), where, key=itemgetter(1))
         for name, where in tops.items():
-            beside = {"xytext": (5, 4), "textcoords": "offset points"}
-            ax.annotate(name, where, fontsize="small", color="0.3", **beside)
+            ax.annotate(
+                name,
+                (where[0], where[1]),
+                xytext=(5, 4),
+                textcoords="offset points",
+                fontsize="small",
+                color="0.3",
+            )
         ax.set_xlabel("zeros in the codes")
         ax.set_ylabel("PSNR (dB)")
         ax.xaxis.set_major_formatter(percent)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +14,7 @@ from ._common import COLOURS, new_axes, percent, split_at_last, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 __all__ = ["TrainingCurveDisplay"]
 
@@ -67,7 +67,7 @@ class TrainingCurveDisplay:
 
     def __init__(
         self,
-        history: Mapping[str, ArrayLike],
+        history: Mapping[str, Sequence[float]],
         *,
         weights: Mapping[str, float] | None = None,
     ) -> None:
@@ -126,7 +126,8 @@ class TrainingCurveDisplay:
             raise ValueError("There is nothing to draw: training did not complete an epoch.")
         self._make_panels(ax)
         energy, terms, zeros, dead = self.axes_.ravel()
-        self.lines_, weights = {}, self.weights
+        self.lines_: dict[str, Line2D] = {}
+        weights = self.weights
 
         def draw(
             panel: Axes, name: str, label: str | None, factor: float = 1.0, **style: Any
@@ -141,7 +142,7 @@ class TrainingCurveDisplay:
             draw(energy, "validation", "validation", color=COLOURS[1], linestyle="--")
             energy.legend(frameon=False, fontsize="small", loc="upper right")
         for colour, (name, (label, parameter)) in zip(COLOURS, _TERMS.items(), strict=False):
-            weight = 1.0 if weights is None else weights.get(parameter, 1.0)
+            weight = 1.0 if weights is None or parameter is None else weights.get(parameter, 1.0)
             if weight:
                 draw(terms, name, label, weight, color=colour)
         draw(zeros, "sparsity", None, color=COLOURS[0])
@@ -183,15 +184,15 @@ class TrainingCurveDisplay:
                 raise ValueError(f"There are four panels, but {axes.size} axes were given.")
             self.ax_, self.axes_, self.figure_ = None, axes, axes.ravel()[0].figure
             return
-        if not ax.axison or ax.get_subplotspec() is None:
+        place = ax.get_subplotspec()
+        if not ax.axison or place is None:
             raise ValueError(
                 "ax cannot be divided into panels: it already was, or it is not part of a grid "
                 "of subplots. Pass four axes, such as display.axes_."
             )
         ax.set_axis_off()
-        grid = ax.get_subplotspec().subgridspec(2, 2)
         self.ax_, self.figure_ = ax, ax.figure
-        self.axes_ = grid.subplots(sharex=True)
+        self.axes_ = np.asarray(place.subgridspec(2, 2).subplots(sharex=True))
 
 
 def _has_history(estimator: BaseEstimator) -> bool:
