@@ -1,7 +1,7 @@
-"""The data sets: digits, MNIST and patches of natural images, scaled as in the paper.
+"""Data sets: digits, MNIST and patches of natural images, scaled as in the paper.
 
-Files are looked for in a data home: the environment variable ``SKVDL_DATA_HOME``, or
-scikit-learn's own where that is not set.
+Files are read from a data home: the folder in the environment variable ``SKVDL_DATA_HOME``, or
+scikit-learn's data home if that is not set.
 """
 
 from ._dataset import Dataset

@@ -1,19 +1,24 @@
 """A data set in three parts, and where its files are looked for."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn import datasets as sklearn_datasets
 from sklearn.base import TransformerMixin
+
+from ..preprocessing import GlobalScaler
 
 __all__ = ["Dataset", "find_data_home", "scaled_dataset"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images as rows, in three parts, and the way back to pixels.
+    """Images as rows, in three parts, with the way back to pixels.
 
     Attributes
     ----------
@@ -24,12 +29,12 @@ class Dataset:
     X_train, X_val, X_test : ndarray of shape (n_samples, n_features), float32
         Images as rows, scaled.
     y_train, y_val, y_test : ndarray of shape (n_samples,) or None
-        Labels, where there are any.
+        Labels, if there are any.
     preprocessor : transformer
-        What made the rows out of pixels, fitted.
+        The fitted transformer that made the rows from pixels.
     local_statistics : dict or None
-        Where the contrast of images was normalised, what `preprocessor` needs besides them to
-        undo it: an array for "val" and one for "test".
+        If the contrast of the images was normalised, the local means and scales that
+        `preprocessor` needs to undo it, one array for "val" and one for "test".
 
     Examples
     --------
@@ -43,27 +48,32 @@ class Dataset:
     """
 
     name: str
-    image_shape: tuple
-    X_train: np.ndarray = field(repr=False)
-    X_val: np.ndarray = field(repr=False)
-    X_test: np.ndarray = field(repr=False)
+    image_shape: tuple[int, int]
+    X_train: NDArray[np.float32] = field(repr=False)
+    X_val: NDArray[np.float32] = field(repr=False)
+    X_test: NDArray[np.float32] = field(repr=False)
     preprocessor: TransformerMixin = field(repr=False)
-    y_train: np.ndarray | None = field(default=None, repr=False)
-    y_val: np.ndarray | None = field(default=None, repr=False)
-    y_test: np.ndarray | None = field(default=None, repr=False)
-    local_statistics: dict | None = field(default=None, repr=False)
+    y_train: NDArray[np.int64] | None = field(default=None, repr=False)
+    y_val: NDArray[np.int64] | None = field(default=None, repr=False)
+    y_test: NDArray[np.int64] | None = field(default=None, repr=False)
+    local_statistics: dict[str, NDArray[np.float32]] | None = field(default=None, repr=False)
 
-    def to_pixels(self, X, part="test", rows=slice(None)):
-        """Undo the scaling of images, or of what a model has made of them.
+    def to_pixels(
+        self,
+        X: ArrayLike,
+        part: Literal["train", "val", "test"] = "test",
+        rows: slice | NDArray[Any] = slice(None),
+    ) -> NDArray[Any]:
+        """Undo the scaling of images, or of their reconstructions.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Images as rows, scaled like this data set.
         part : {"train", "val", "test"}, default="test"
-            Which part they belong to.
+            Part that the images belong to.
         rows : slice or array of ints, default=slice(None)
-            Which rows of that part they are, in the same order. Only asked for where each image
+            Rows of that part that the images are, in the same order. Needed only if each image
             was scaled by local statistics of its own.
 
         Returns
@@ -77,13 +87,13 @@ class Dataset:
         n_features = self.X_train.shape[1]
         if X.ndim != 2 or X.shape[1] != n_features:
             raise ValueError(
-                f"X has shape {X.shape}, images of {self.name} are rows of {n_features}."
+                f"X has shape {X.shape}, but images of {self.name} are rows of {n_features}."
             )
         if self.local_statistics is not None:
             if part not in self.local_statistics:
                 raise ValueError(
-                    f"The local statistics of part={part!r} of {self.name} were not kept, for they "
-                    "take twice the memory of the images; use 'val' or 'test'."
+                    f"The local statistics of part={part!r} of {self.name} were not kept, because "
+                    "they take twice the memory of the images; use 'val' or 'test'."
                 )
             statistics = self.local_statistics[part][rows]
             if len(statistics) != len(X):
@@ -95,14 +105,19 @@ class Dataset:
         return self.preprocessor.inverse_transform(X)
 
 
-def find_data_home(data_home):
-    """Folder that holds the data sets."""
+def find_data_home(data_home: str | os.PathLike[str] | None) -> Path:
+    """Return the folder that holds the data sets."""
     data_home = data_home or os.environ.get("SKVDL_DATA_HOME")
     return Path(data_home).expanduser() if data_home else Path(sklearn_datasets.get_data_home())
 
 
-def scaled_dataset(name, image_shape, scaler, parts):
-    """Data set of three parts, pixels with labels; what there is to learn, from the first."""
+def scaled_dataset(
+    name: str,
+    image_shape: tuple[int, int],
+    scaler: GlobalScaler,
+    parts: Sequence[tuple[NDArray[np.float32], NDArray[Any]]],
+) -> Dataset:
+    """Make a data set of three parts, pixels with labels; the scaler is fitted to the first."""
     scaler.fit(parts[0][0]).set_output(transform="default")
     arrays = {}
     for part, (pixels, labels) in zip(("train", "val", "test"), parts, strict=True):

@@ -8,18 +8,18 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from ..preprocessing import GlobalScaler
-from ._dataset import scaled_dataset
+from ._dataset import Dataset, scaled_dataset
 
 __all__ = ["load_digits"]
 
 
-def load_digits(random_state=0):
+def load_digits(random_state: int | np.random.RandomState | None = 0) -> Dataset:
     """Load scikit-learn's digits, scaled to mean 0 and standard deviation 1.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=0
-        Decides which images go into which part: two thirds to learn from, a sixth each for
+        Determines which images go into which part: two thirds for training, a sixth each for
         validation and test.
 
     Returns

@@ -1,18 +1,23 @@
 """MNIST, from IDX files or from OpenML."""
 
+import os
+from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import check_random_state
 
 from ..preprocessing import GlobalScaler
-from ._dataset import find_data_home, scaled_dataset
+from ._dataset import Dataset, find_data_home, scaled_dataset
 from ._idx import plain_or_gz, read_idx
 
 __all__ = ["fetch_mnist"]
 
-# Images and labels to learn from, images and labels to test with.
+# Images and labels for training, then for testing.
 _FILES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -22,27 +27,30 @@ _FILES = (
 _MEAN, _STD = 0.1307, 0.3081
 
 
-def fetch_mnist(data_home=None, random_state=0):
+def fetch_mnist(
+    data_home: str | os.PathLike[str] | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Dataset:
     """Load MNIST from the data home, or fetch it from OpenML.
 
-    The four IDX files are looked for in the folder ``mnist`` of the data home, plain or with the
-    ending ``.gz``. Where one is missing, scikit-learn's `fetch_openml` gets the images and keeps
-    them in the data home.
+    The four IDX files are read from the folder ``mnist`` of the data home, plain or with the
+    ending ``.gz``. If one is missing, scikit-learn's `fetch_openml` downloads the images and
+    keeps them in the data home.
 
     Parameters
     ----------
     data_home : str or path, default=None
-        Folder that has ``mnist`` in it; the environment variable ``SKVDL_DATA_HOME`` when None,
-        and scikit-learn's data home where that is not set.
+        Folder that contains ``mnist``. By default the environment variable ``SKVDL_DATA_HOME``,
+        or scikit-learn's data home if that is not set.
     random_state : int, RandomState instance or None, default=0
-        Decides which twelfth of the 60 000 training images is held out for validation, unless
+        Determines which twelfth of the 60 000 training images is held out for validation, unless
         ``split_train.npy`` and ``split_val.npy`` beside the IDX files list their indices.
 
     Returns
     -------
     Dataset
-        55 000, 5 000 and 10 000 images of 28 x 28 pixels, with labels, minus 0.1307 and divided by
-        0.3081.
+        55 000, 5 000 and 10 000 images of 28 x 28 pixels, with labels, minus 0.1307, divided
+        by 0.3081.
 
     Examples
     --------
@@ -85,17 +93,18 @@ def fetch_mnist(data_home=None, random_state=0):
     return scaled_dataset("mnist", test.shape[1:], GlobalScaler(_MEAN, _STD), parts)
 
 
-def _read_pair(images_path, labels_path):
+def _read_pair(images_path: Path, labels_path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Read images and their labels."""
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
         raise ValueError(
-            f"{images_path} has {len(images)} images, but {labels_path} {len(labels)} labels."
+            f"{images_path} has {len(images)} images, but {labels_path} has {len(labels)} labels."
         )
     return images, labels
 
 
-def _read_split(folder, n_images):
-    """Indices of training and validation images, or None where no files list them."""
+def _read_split(folder: Path, n_images: int) -> list[NDArray[np.integer[Any]]] | None:
+    """Read the indices of training and validation images; None if no files list them."""
     paths = [folder / "split_train.npy", folder / "split_val.npy"]
     if not any(path.is_file() for path in paths):
         return None
@@ -118,8 +127,10 @@ def _read_split(folder, n_images):
     return split
 
 
-def _fetch_openml(home, folder, paths):
-    """The same arrays as from the files, of which some are missing."""
+def _fetch_openml(
+    home: Path, folder: Path, paths: Sequence[Path | None]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+    """Fetch the arrays of the four files, of which some are missing."""
     try:
         pixels, labels = sklearn_datasets.fetch_openml(
             "mnist_784",

@@ -1,12 +1,16 @@
 """Patches of natural images, with normalised contrast."""
 
 import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from sklearn.pipeline import make_pipeline
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import check_random_state, check_scalar
 
 from ..preprocessing import GlobalScaler, LocalContrastNormalizer
@@ -20,37 +24,44 @@ _SHORT_SIDE = 256
 _CROP_SIDE = 52
 _N_PIXELS = 28 * 28
 _LEAST_STD = 0.5
-# Crops that tell the mean local contrast and how many patches are too flat to keep.
+# Crops to estimate the mean local contrast and the share of patches with enough contrast.
 _TRIAL_CROPS = 5000
-# Crops of one image at a time, to bound memory.
+# Crops of one image made at a time, to bound memory.
 _CROPS_AT_ONCE = 1000
-# Fewer patches worth keeping of so many tried, and there is no use in going on.
+# Give up if a smaller share of so many crops has enough contrast.
 _LEAST_SHARE, _LEAST_TRIED = 0.01, 1000
 
 
 def load_natural_patches(
-    folder=None, *, n_train=200_000, n_val=20_000, n_test=20_000, random_state=0
-):
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    n_train: int = 200_000,
+    n_val: int = 20_000,
+    n_test: int = 20_000,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Dataset:
     """Cut patches out of a folder of images and normalise their contrast.
 
-    Images are made grey and their short side 256 pixels long, the mean 0.457 is subtracted and
-    the standard deviation 0.259 divided by. Of random crops of 52 x 52 pixels
-    `LocalContrastNormalizer` leaves patches of 28 x 28, of which those with a standard deviation of
-    at least 0.5 are kept, until there are enough. No image has patches in two parts.
+    Images are converted to grey and resized to a short side of 256 pixels; the mean 0.457 is
+    subtracted, and the result is divided by the standard deviation 0.259.
+    `LocalContrastNormalizer` turns random crops of 52 x 52 pixels into patches of 28 x 28.
+    Patches with a standard deviation of at least 0.5 are kept until there are enough. No image
+    has patches in two parts.
 
     Parameters
     ----------
     folder : str or path, default=None
-        Where the images lie, in subfolders too; ``natural`` in the data home when None.
+        Folder of the images, which may be in subfolders. By default ``natural`` in the data
+        home.
     n_train, n_val, n_test : int, default=200_000, 20_000 and 20_000
-        Number of patches of each part; images are shared out in proportion.
+        Number of patches of each part. The images are divided in proportion.
     random_state : int, RandomState instance or None, default=0
-        Decides which images go into which part, and where they are cropped.
+        Determines which images go into which part, and where they are cropped.
 
     Returns
     -------
     Dataset
-        The patches, in random order, without labels. Those of the validation and the test part can
+        The patches, in random order, without labels. Those of the validation and test parts can
         be mapped back to pixels.
 
     Examples
@@ -83,7 +94,7 @@ def load_natural_patches(
     share = _has_contrast(preprocessor.fit_transform(trial)).mean()
     patches, statistics = {}, {}
     for part, count in counts.items():
-        # Without them for training, where they would only take memory.
+        # Not for training, where they would only take memory.
         normalizer.set_params(add_statistics=part != "train")
         rows = _collect(paths[part], count, preprocessor, share, random_state, part)
         patches[f"X_{part}"] = np.ascontiguousarray(rows[:, :_N_PIXELS])
@@ -98,8 +109,8 @@ def load_natural_patches(
     )
 
 
-def _find_images(folder):
-    """Paths of all images below a folder, in an order that does not depend on the system."""
+def _find_images(folder: Path) -> list[Path]:
+    """Return the paths of all images below a folder, sorted: file systems have no fixed order."""
     if not folder.is_dir():
         raise FileNotFoundError(
             f"There is no folder {folder}. Pass the folder of your images, or set SKVDL_DATA_HOME "
@@ -115,8 +126,10 @@ def _find_images(folder):
     return paths
 
 
-def _split_images(paths, counts, random_state):
-    """Share out images in proportion to the patches that are asked for, at least one a part."""
+def _split_images(
+    paths: Sequence[Path], counts: Mapping[str, int], random_state: np.random.RandomState
+) -> dict[str, NDArray[np.object_]]:
+    """Divide images in proportion to the requested patches, at least one per part."""
     total = sum(counts.values())
     n_val, n_test = (max(1, round(len(paths) * counts[part] / total)) for part in ("val", "test"))
     n_val = min(n_val, len(paths) - 2)
@@ -126,15 +139,15 @@ def _split_images(paths, counts, random_state):
     return {"train": train, "val": val, "test": test}
 
 
-def _read_grey(path):
-    """Pixels of an image, grey, from 0 to 1, as a float32 array with the standard short side."""
+def _read_grey(path: Path) -> NDArray[np.float32]:
+    """Read an image as grey pixels between 0 and 1, resized to the standard short side."""
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError("Images need Pillow: pip install 'skvdl[images]'") from error
+        raise ImportError("Reading images requires Pillow: pip install 'skvdl[images]'") from error
     try:
         with Image.open(path) as image:
-            deep = image.mode.startswith("I")  # 16 bits a pixel
+            deep = image.mode.startswith("I")  # 16 bits per pixel
             grey = (image if deep else image.convert("L")).convert("F")
     except Exception as error:  # decoders raise whatever they like
         raise ValueError(f"{path} cannot be read as an image: {error}") from error
@@ -150,8 +163,10 @@ def _read_grey(path):
     return np.asarray(grey, dtype=np.float32) / (65535 if deep else 255)
 
 
-def _crops(paths, n_each, random_state):
-    """Yield random crops of images as rows, so many of each image, not too many at once."""
+def _crops(
+    paths: Sequence[Path] | NDArray[np.object_], n_each: int, random_state: np.random.RandomState
+) -> Iterator[NDArray[np.float32]]:
+    """Yield random crops as rows, `n_each` of each image, not too many at once."""
     for path in paths:
         windows = sliding_window_view(_read_grey(path), (_CROP_SIDE, _CROP_SIDE))
         for start in range(0, n_each, _CROPS_AT_ONCE):
@@ -160,19 +175,26 @@ def _crops(paths, n_each, random_state):
             yield windows[top, left].reshape(size, -1)
 
 
-def _has_contrast(rows):
-    """Whether the patch that each row begins with varies enough to be worth coding."""
+def _has_contrast(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return whether the patch at the start of each row has enough contrast."""
     return rows[:, :_N_PIXELS].std(axis=1) >= _LEAST_STD
 
 
-def _collect(paths, n, preprocessor, share, random_state, part):
-    """Rows of n patches with contrast, in random order; `share` of them is expected to have it."""
+def _collect(
+    paths: Sequence[Path] | NDArray[np.object_],
+    n: int,
+    preprocessor: Pipeline,
+    share: float,
+    random_state: np.random.RandomState,
+    part: str,
+) -> NDArray[np.float32]:
+    """Collect n patches with contrast, in random order; a share of the crops should have it."""
     order = random_state.permutation(n)
     rows, kept, tried = None, 0, 0
     while kept < n:
         if share < _LEAST_SHARE:
             raise ValueError(
-                f"n_{part}={n} cannot be reached, for the images are too flat: {share:.2%} of "
+                f"n_{part}={n} cannot be reached because the images are too flat: {share:.2%} of "
                 f"their patches have a standard deviation of {_LEAST_STD} or more."
             )
         n_each = math.ceil((n - kept) / share / len(paths))

@@ -179,7 +179,7 @@ def test_mnist_wrong_magic_number(mnist, suffix, rng):
     with pytest.raises(ValueError, match=r"t10k-labels.* 2051 instead of 2049"):
         fetch_mnist(home)
     write(images, b"\x89PNG" + bytes(100))
-    with pytest.raises(ValueError, match=r"t10k-images.* no IDX file of images"):
+    with pytest.raises(ValueError, match=r"t10k-images.* not an IDX file of images"):
         fetch_mnist(home)
 
 

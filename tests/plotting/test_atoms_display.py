@@ -129,8 +129,8 @@ def test_square_images_are_recognised(n_features, shape):
 @pytest.mark.parametrize(
     ("image_shape", "message"),
     [
-        (None, r"10 features make no square image.*pass image_shape"),
-        ((3, 3), r"image_shape=\(3, 3\) has 9 values, but an image 10"),
+        (None, r"10 features do not make a square image.*pass image_shape"),
+        ((3, 3), r"image_shape=\(3, 3\) has 9 values, but an image has 10"),
         ((10,), r"must be \(height, width\)"),
         ((5, 1, 2), r"must be \(height, width\)"),
     ],

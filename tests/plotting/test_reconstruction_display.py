@@ -141,9 +141,11 @@ def test_nothing_of_a_new_figure_is_cut_off(linear, X):
 def test_reconstructions_that_cannot_be_drawn(linear, X):
     with pytest.raises(NotFittedError):
         ReconstructionDisplay.from_estimator(VDL(), X)
-    with pytest.raises(ValueError, match=r"reconstruction has shape \(3, 64\), but X \(8, 64\)"):
+    with pytest.raises(
+        ValueError, match=r"reconstruction has shape \(3, 64\), but X has \(8, 64\)"
+    ):
         ReconstructionDisplay.from_predictions(X, X[:3])
-    with pytest.raises(ValueError, match=r"noisy has shape \(2, 64\), but X \(8, 64\)"):
+    with pytest.raises(ValueError, match=r"noisy has shape \(2, 64\), but X has \(8, 64\)"):
         ReconstructionDisplay.from_predictions(X, X, noisy=X[:2])
     with pytest.raises(ValueError, match=r"range of the data is 0.*pass data_range"):
         ReconstructionDisplay.from_predictions(np.ones((2, 4)), np.ones((2, 4)))

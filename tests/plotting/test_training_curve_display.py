@@ -90,7 +90,7 @@ def test_one_axes_is_divided_into_panels(network):
     for panel in display.axes_.ravel():
         box = panel.get_position()
         assert bounds.x0 - 1e-9 <= box.x0 < box.x1 <= bounds.x1 + 1e-9
-    with pytest.raises(ValueError, match=r"already was.*pass four axes, like display.axes_"):
+    with pytest.raises(ValueError, match=r"already was.*Pass four axes, such as display.axes_"):
         TrainingCurveDisplay.from_estimator(network, ax=axes[1])
     with pytest.raises(ValueError, match="not part of a grid"):
         TrainingCurveDisplay.from_estimator(network, ax=figure.add_axes((0, 0, 0.1, 0.1)))
