@@ -71,36 +71,38 @@ def fetch_mnist(
     >>> mnist.X_train.shape, mnist.X_val.shape, mnist.X_test.shape
     ((22, 784), (2, 784), (6, 784))
     """
-    random_state = check_random_state(random_state)
+    rng = check_random_state(random_state)
     home = find_data_home(data_home)
     folder = home / "mnist"
-    paths = [plain_or_gz(folder / name) for name in _FILES]
+    files = {name: plain_or_gz(folder / name) for name in _FILES}
+    paths = [path for path in files.values() if path is not None]
     split = None
-    if None in paths:
-        train, train_labels, test, test_labels = _fetch_openml(home, folder, paths)
+    if len(paths) < len(files):
+        missing = [name for name, path in files.items() if path is None]
+        train, train_labels, test, test_labels = _fetch_openml(home, folder, missing)
     else:
         train, train_labels = _read_pair(*paths[:2])
         test, test_labels = _read_pair(*paths[2:])
         split = _read_split(folder, len(train))
     if split is None:
-        order = random_state.permutation(len(train))
+        order = rng.permutation(len(train))
         split = np.split(order, [len(train) - max(1, len(train) // 12)])
-    parts = [(train[indices], train_labels[indices]) for indices in split]
+    pixels = [(train[indices], train_labels[indices]) for indices in split]
     parts = [
         (np.divide(images.reshape(len(images), -1), 255, dtype=np.float32), labels)
-        for images, labels in (*parts, (test, test_labels))
+        for images, labels in (*pixels, (test, test_labels))
     ]
     return scaled_dataset("mnist", test.shape[1:], GlobalScaler(_MEAN, _STD), parts)
 
 
-def _read_pair(images_path: Path, labels_path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _read_pair(images_path: Path, labels_path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read images and their labels."""
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
         raise ValueError(
             f"{images_path} has {len(images)} images, but {labels_path} has {len(labels)} labels."
         )
-    return images, labels
+    return images, labels.astype(np.int64)
 
 
 def _read_split(folder: Path, n_images: int) -> list[NDArray[np.integer[Any]]] | None:
@@ -128,9 +130,9 @@ def _read_split(folder: Path, n_images: int) -> list[NDArray[np.integer[Any]]] |
 
 
 def _fetch_openml(
-    home: Path, folder: Path, paths: Sequence[Path | None]
+    home: Path, folder: Path, missing: Sequence[str]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Fetch the arrays of the four files, of which some are missing."""
+    """Fetch the arrays of the four files, some of which are missing."""
     try:
         pixels, labels = sklearn_datasets.fetch_openml(
             "mnist_784",
@@ -141,7 +143,6 @@ def _fetch_openml(
             parser="pandas" if find_spec("pandas") else "liac-arff",
         )
     except (OSError, ValueError) as error:
-        missing = [name for name, path in zip(_FILES, paths, strict=True) if path is None]
         raise FileNotFoundError(
             f"{folder} lacks {', '.join(missing)} (plain or .gz), and MNIST could not be fetched "
             f"from OpenML ({error}). Put the files there, or set data_home or SKVDL_DATA_HOME to "

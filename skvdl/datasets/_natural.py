@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -81,23 +80,23 @@ def load_natural_patches(
     counts = {"train": n_train, "val": n_val, "test": n_test}
     for part, count in counts.items():
         check_scalar(count, f"n_{part}", Integral, min_val=1)
-    random_state = check_random_state(random_state)
+    rng = check_random_state(random_state)
     folder = find_data_home(None) / "natural" if folder is None else Path(folder).expanduser()
-    paths = _split_images(_find_images(folder), counts, random_state)
+    paths = _split_images(_find_images(folder), counts, rng)
 
     normalizer = LocalContrastNormalizer()
     preprocessor = make_pipeline(GlobalScaler(_MEAN, _STD), normalizer)
     preprocessor.set_output(transform="default")
     images = paths["train"][:_TRIAL_CROPS]
     n_each = math.ceil(_TRIAL_CROPS / len(images))
-    trial = np.vstack(list(_crops(images, n_each, random_state)))
+    trial = np.vstack(list(_crops(images, n_each, rng)))
     share = _has_contrast(preprocessor.fit_transform(trial)).mean()
     patches, statistics = {}, {}
     for part, count in counts.items():
         # Not for training, where they would only take memory.
         normalizer.set_params(add_statistics=part != "train")
-        rows = _collect(paths[part], count, preprocessor, share, random_state, part)
-        patches[f"X_{part}"] = np.ascontiguousarray(rows[:, :_N_PIXELS])
+        rows = _collect(paths[part], count, preprocessor, share, rng, part)
+        patches[part] = np.ascontiguousarray(rows[:, :_N_PIXELS])
         if part != "train":
             statistics[part] = np.ascontiguousarray(rows[:, _N_PIXELS:])
     return Dataset(
@@ -105,7 +104,9 @@ def load_natural_patches(
         image_shape=normalizer.output_shape_,
         preprocessor=preprocessor,
         local_statistics=statistics,
-        **patches,
+        X_train=patches["train"],
+        X_val=patches["val"],
+        X_test=patches["test"],
     )
 
 
@@ -160,7 +161,7 @@ def _read_grey(path: Path) -> NDArray[np.float32]:
     if short != _SHORT_SIDE:
         size = [round(side * _SHORT_SIDE / short) for side in grey.size]
         grey = grey.resize(size, Image.Resampling.BILINEAR)
-    return np.asarray(grey, dtype=np.float32) / (65535 if deep else 255)
+    return np.asarray(grey, dtype=np.float32) / np.float32(65535 if deep else 255)
 
 
 def _crops(
@@ -188,9 +189,10 @@ def _collect(
     random_state: np.random.RandomState,
     part: str,
 ) -> NDArray[np.float32]:
-    """Collect n patches with contrast, in random order; a share of the crops should have it."""
+    """Collect n patches with contrast, in random order; about a share of all crops has it."""
     order = random_state.permutation(n)
-    rows, kept, tried = None, 0, 0
+    rows = np.empty((n, preprocessor[-1]._n_features_out), dtype=np.float32)
+    kept = tried = 0
     while kept < n:
         if share < _LEAST_SHARE:
             raise ValueError(
@@ -201,8 +203,6 @@ def _collect(
         for crops in _crops(paths, n_each, random_state):
             found = preprocessor.transform(crops)
             found = found[_has_contrast(found)][: n - kept]
-            if rows is None:
-                rows = np.empty((n, found.shape[1]), dtype=found.dtype)
             rows[order[kept : kept + len(found)]] = found
             tried, kept = tried + len(crops), kept + len(found)
             if kept == n:
