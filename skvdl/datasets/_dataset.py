@@ -119,7 +119,16 @@ def scaled_dataset(
 ) -> Dataset:
     """Make a data set of three parts, pixels with labels; the scaler is fitted to the first."""
     scaler.fit(parts[0][0]).set_output(transform="default")
-    arrays = {}
-    for part, (pixels, labels) in zip(("train", "val", "test"), parts, strict=True):
-        arrays[f"X_{part}"], arrays[f"y_{part}"] = scaler.transform(pixels), labels.astype(np.int64)
-    return Dataset(name=name, image_shape=image_shape, preprocessor=scaler, **arrays)
+    X_train, X_val, X_test = (scaler.transform(pixels) for pixels, _ in parts)
+    y_train, y_val, y_test = (labels.astype(np.int64) for _, labels in parts)
+    return Dataset(
+        name=name,
+        image_shape=image_shape,
+        preprocessor=scaler,
+        X_train=X_train,
+        X_val=X_val,
+        X_test=X_test,
+        y_train=y_train,
+        y_val=y_val,
+        y_test=y_test,
+    )

@@ -174,11 +174,11 @@ class TrainingCurveDisplay:
 
     def _make_panels(self, ax: Axes | Sequence[Axes] | None) -> None:
         """Find or make the four panels."""
-        import matplotlib.pyplot as plt
+        from matplotlib.axes import Axes
 
         if ax is None:
             ax = new_axes(width=8.0, height=5.0)
-        if not isinstance(ax, plt.Axes):
+        if not isinstance(ax, Axes):
             axes = np.asarray(ax, dtype=object)
             if axes.size != 4:
                 raise ValueError(f"There are four panels, but {axes.size} axes were given.")
