@@ -33,7 +33,7 @@ TRANSFORMERS = [
 ]
 
 
-@parametrize_with_checks(TRANSFORMERS, xfail_strict=True)
+@parametrize_with_checks(TRANSFORMERS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
