@@ -1,7 +1,7 @@
-"""Pictures in scikit-learn's Display convention; matplotlib is imported only to draw.
+"""Displays that follow scikit-learn's convention; matplotlib is imported only to draw.
 
-The methods ``from_...`` compute and draw, `plot` draws again, elsewhere or otherwise. Drawing
-sets `figure_` and `ax_`; the constructors only store.
+The constructors only store. The methods ``from_...`` compute and draw, and `plot` draws again, on
+other axes or with other options. Drawing sets `figure_` and `ax_`.
 """
 
 from ._atoms import AtomsDisplay
