@@ -435,7 +435,8 @@ def _local_moments(
 ) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any], NDArray[Any]]]:
     """Yield per chunk, as rows: its slice, centred pixels, local means, local deviations."""
     for rows in _chunks(X):
-        images = X[rows].reshape(-1, *image_shape)
+        # Contiguous, whatever the order of X: the products would round differently otherwise.
+        images = np.ascontiguousarray(X[rows]).reshape(-1, *image_shape)
         mean = _blur(images, kernels)
         centred = _middle(images, kernels) - mean
         deviation = np.sqrt(_blur(np.square(centred), kernels))
