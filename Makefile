@@ -1,64 +1,70 @@
 PYTHON ?= python3
 VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 
 PY := $(VENV)/bin/python
-INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+comma := ,
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs lint format clean
+.PHONY: help demo test pytest docs lint format clean
 .NOTPARALLEL:
 
 help:
 	@echo "Targets:"
 	@echo "  demo    install the package into $(VENV) and run the demonstration"
-	@echo "  test    install the development tools into $(VENV), check the style, run the tests"
+	@echo "  test    install the development tools into $(VENV), check style and types, run the tests"
+	@echo "  pytest  run the tests only, with a coverage report"
 	@echo "  docs    install sphinx into $(VENV) and build the documentation into docs/_build/html"
-	@echo "  lint    check style and formatting only"
+	@echo "  lint    check style, formatting and types only"
 	@echo "  format  fix style and formatting in place"
 	@echo "  clean   remove caches, build products, demo output and documentation (keeps $(VENV))"
-	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV)"
+	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) CONSTRAINTS=$(CONSTRAINTS)"
+
+# Dependency groups need pip 25.1; older ones come with Python 3.11 and 3.12.
+define install
+	@echo "Installing the package and what this target needs into $(VENV) (the first time takes a few minutes) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) 'pip>=25.1'
+	$(INSTALL) $(1)
+	@touch $@
+endef
 
 demo: $(VENV)/.demo
 	@echo "Running examples/demo.py ..."
 	$(PY) examples/demo.py
 
-test: lint
+test: lint pytest
+
+pytest: $(VENV)/.dev
 	@echo "Running the tests ..."
-	SCIPY_ARRAY_API=1 $(PY) -m pytest -n 2
+	SCIPY_ARRAY_API=1 $(PY) -m pytest -n 2 --cov=skvdl
 
 docs: $(VENV)/.docs
 	@echo "Running the examples and building the documentation ..."
 	$(PY) -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
-lint: $(VENV)/.test
-	@echo "Checking style and formatting ..."
+lint: $(VENV)/.dev
+	@echo "Checking style, formatting and types ..."
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 
-format: $(VENV)/.test
+format: $(VENV)/.dev
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-$(VENV)/.demo: pyproject.toml constraints.txt
-	@echo "Installing the package into $(VENV) (the first time takes a few minutes) ..."
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e '.[plot]'
-	@touch $@
+$(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
+	$(call install,-e '.[plot]')
 
-$(VENV)/.test: pyproject.toml constraints.txt
-	@echo "Installing the package and the development tools into $(VENV) (the first time takes a few minutes) ..."
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e '.[dev]'
-	@touch $@
+$(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
+	$(call install,-e '.[plot$(comma)images]' --group dev)
 
-$(VENV)/.docs: pyproject.toml constraints.txt
-	@echo "Installing the package and sphinx into $(VENV) (the first time takes a few minutes) ..."
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e '.[docs]'
-	@touch $@
+$(VENV)/.docs: pyproject.toml $(CONSTRAINTS)
+	$(call install,-e '.[plot$(comma)images]' --group docs)
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache demo_output
+	rm -rf build dist *.egg-info .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache demo_output
 	rm -rf docs/_build docs/gallery docs/generated
 	find . -path './.git' -prune -o -path './$(VENV)' -prune -o -type d -name __pycache__ -exec rm -rf {} +

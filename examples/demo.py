@@ -36,7 +36,10 @@ def probe_accuracy(train, y_train, test, y_test):
     accuracies = []
     for _ in range(DRAWS):
         few = np.concatenate(
-            [rng.choice(np.flatnonzero(y_train == c), LABELS_PER_CLASS) for c in range(10)]
+            [
+                rng.choice(np.flatnonzero(y_train == c), LABELS_PER_CLASS, replace=False)
+                for c in range(10)
+            ]
         )
         probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         accuracies.append(probe.fit(train[few], y_train[few]).score(test, y_test))
@@ -102,7 +105,7 @@ def main():
     for row in [header, *table]:
         print("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)))
     print(
-        f"\nprobe accuracy: logistic regression with {LABELS_PER_CLASS} labels a class, mean of "
+        f"\nprobe accuracy: logistic regression with {LABELS_PER_CLASS} labels per class, mean of "
         f"{DRAWS} draws\ndenoised: noise of {NOISE} of the pixel range, PSNR before and after"
     )
     print(f"Pictures: {OUTPUT.resolve()}, {', '.join(p.name for p in sorted(OUTPUT.iterdir()))}")

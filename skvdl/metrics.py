@@ -3,8 +3,15 @@
 The functions take arrays; the scorers have scikit-learn's signature ``(estimator, X, y)``.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from ._host import to_host
 
 __all__ = [
     "n_dead_components",
@@ -16,8 +23,8 @@ __all__ = [
 ]
 
 
-def psnr(X, X_hat, *, data_range=None):
-    """Peak signal-to-noise ratio in dB, averaged over rows.
+def psnr(X: ArrayLike, X_hat: ArrayLike, *, data_range: float | None = None) -> float:
+    """Compute the peak signal-to-noise ratio in dB, averaged over rows.
 
     Parameters
     ----------
@@ -26,7 +33,7 @@ def psnr(X, X_hat, *, data_range=None):
     X_hat : array-like of shape (n_samples, n_features)
         Their reconstructions.
     data_range : float, optional
-        Distance between the least and the greatest possible value; that of `X` when not given.
+        Distance between the smallest and the largest possible value. By default that of `X`.
 
     Returns
     -------
@@ -40,16 +47,27 @@ def psnr(X, X_hat, *, data_range=None):
     >>> round(psnr(np.zeros((1, 4)), np.full((1, 4), 0.1), data_range=1.0), 3)
     20.0
     """
-    X, X_hat = np.asarray(X, dtype=np.float64), np.asarray(X_hat, dtype=np.float64)
+    X, X_hat = _to_float(X), _to_float(X_hat)
+    if X.shape != X_hat.shape:
+        raise ValueError(f"X and X_hat have the shapes {X.shape} and {X_hat.shape}.")
+    if X.ndim != 2:
+        raise ValueError(f"X of shape {X.shape} must have one row per sample; reshape it.")
+    if not X.size:
+        raise ValueError(f"X of shape {X.shape} is empty.")
     if data_range is None:
-        data_range = X.max() - X.min()
-    mse = np.square(X - X_hat).mean(axis=1)
+        data_range = float(X.max() - X.min())
+        if data_range == 0:
+            raise ValueError("The range of the data is 0: X is constant; pass data_range.")
+    elif not data_range > 0:
+        raise ValueError(f"data_range={data_range} must be positive.")
+    # Divided first: squares of very small or very large numbers are 0 or infinite.
+    mse = np.square((X - X_hat) / data_range).mean(axis=1)
     with np.errstate(divide="ignore"):
-        return float(np.mean(10 * np.log10(float(data_range) ** 2 / mse)))
+        return float(np.mean(-10 * np.log10(mse)))
 
 
-def sparsity(codes):
-    """Share of exact zeros.
+def sparsity(codes: ArrayLike | sparse.spmatrix | sparse.sparray) -> float:
+    """Compute the share of exact zeros.
 
     Parameters
     ----------
@@ -67,14 +85,12 @@ def sparsity(codes):
     >>> sparsity([[0.0, 1.0], [0.0, 0.0]])
     0.75
     """
-    if sparse.issparse(codes):
-        return 1 - float(codes.count_nonzero() / np.prod(codes.shape))
-    codes = np.asarray(codes)
-    return 1 - float(np.count_nonzero(codes) / codes.size)
+    active = _active(codes)
+    return 1 - float(active.sum() / np.prod(active.shape))
 
 
-def n_dead_components(codes):
-    """Count components that are zero in every code.
+def n_dead_components(codes: ArrayLike | sparse.spmatrix | sparse.sparray) -> int:
+    """Count the components that are zero in every code.
 
     Parameters
     ----------
@@ -92,11 +108,13 @@ def n_dead_components(codes):
     >>> n_dead_components([[0.0, 1.0], [0.0, 0.0]])
     1
     """
-    used = np.asarray(abs(codes if sparse.issparse(codes) else np.asarray(codes)).sum(axis=0)) > 0
-    return int(used.size - used.sum())
+    active = _active(codes)
+    if active.ndim != 2:
+        raise ValueError(f"codes of shape {active.shape} must have one row per sample.")
+    return int(np.sum(active.sum(axis=0) == 0))
 
 
-def psnr_scorer(estimator, X, y=None):
+def psnr_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) -> float:
     """Score a fitted estimator by the PSNR of its reconstructions, over the range of `X`.
 
     Parameters
@@ -111,7 +129,7 @@ def psnr_scorer(estimator, X, y=None):
     Returns
     -------
     float
-        PSNR in dB, higher is better. Like every measure of reconstruction alone it prefers
+        PSNR in dB; higher is better. Like every measure of reconstruction alone, it prefers
         codes that are not sparse.
 
     Examples
@@ -124,10 +142,10 @@ def psnr_scorer(estimator, X, y=None):
     >>> psnr_scorer(vdl, X) > 10
     True
     """
-    return float(psnr(X, estimator.inverse_transform(estimator.transform(X))))
+    return psnr(X, estimator.inverse_transform(estimator.transform(X)))
 
 
-def sparsity_scorer(estimator, X, y=None):
+def sparsity_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) -> float:
     """Score a fitted estimator by the share of zeros in its codes.
 
     Parameters
@@ -142,7 +160,7 @@ def sparsity_scorer(estimator, X, y=None):
     Returns
     -------
     float
-        Share of zeros, higher is better. Of use beside a measure of reconstruction only.
+        Share of zeros; higher is better. Useful only together with a measure of reconstruction.
 
     Examples
     --------
@@ -154,16 +172,17 @@ def sparsity_scorer(estimator, X, y=None):
     >>> 0 < sparsity_scorer(vdl, X) < 1
     True
     """
-    return float(sparsity(estimator.transform(X)))
+    return sparsity(estimator.transform(X))
 
 
-def neg_energy_scorer(estimator, X, y=None):
-    """Score a fitted estimator by minus its mean energy per sample, sparsity included.
+def neg_energy_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) -> float:
+    """Score a fitted estimator by minus its mean energy per sample, l1 norm included.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted, with `transform`, `inverse_transform` and a parameter `lam`.
+        Fitted, with `transform`, `inverse_transform` and a parameter `lam`. For a pipeline, the
+        energy is that of its last step on the output of the steps before.
     X : array-like of shape (n_samples, n_features)
         Data.
     y : None
@@ -172,8 +191,8 @@ def neg_energy_scorer(estimator, X, y=None):
     Returns
     -------
     float
-        Minus the mean of ``1/d ||x - x_hat||^2 + lam ||z||_1``, higher is better. Compare it
-        between models of one `lam` only.
+        Minus the mean of ``1/d ||x - x_hat||^2 + lam ||z||_1``; higher is better. Compare it
+        only between models with the same `lam`.
 
     Examples
     --------
@@ -185,7 +204,33 @@ def neg_energy_scorer(estimator, X, y=None):
     >>> neg_energy_scorer(vdl, X) < 0
     True
     """
+    if isinstance(estimator, Pipeline):
+        if len(estimator) > 1:
+            X = estimator[:-1].transform(X)
+        estimator = estimator[-1]
+    if not hasattr(estimator, "lam"):
+        raise TypeError(
+            f"{type(estimator).__name__} has no parameter lam, the weight of the l1 norm in the "
+            "energy; pass a fitted model of skvdl, or a pipeline that ends with one."
+        )
     codes = estimator.transform(X)
-    error = np.square(np.asarray(X) - np.asarray(estimator.inverse_transform(codes)))
-    l1 = abs(codes if sparse.issparse(codes) else np.asarray(codes)).sum() / codes.shape[0]
+    error = np.square(_to_float(X) - _to_float(estimator.inverse_transform(codes)))
+    l1 = abs(_to_matrix(codes)).sum(dtype=np.float64) / len(error)
     return -float(error.mean() + estimator.lam * l1)
+
+
+def _to_float(values: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(to_host(values), dtype=np.float64)
+
+
+def _to_matrix(codes: Any) -> Any:
+    """Return codes as an array or as a CSR matrix, in which no entry is stored twice."""
+    return codes.tocsr() if sparse.issparse(codes) else np.asarray(to_host(codes))
+
+
+def _active(codes: Any) -> Any:
+    """Return where codes are not zero, as an array or a CSR matrix of booleans."""
+    active = _to_matrix(codes) != 0
+    if not np.prod(active.shape):
+        raise ValueError(f"The codes of shape {active.shape} are empty.")
+    return active

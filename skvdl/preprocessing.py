@@ -1,11 +1,14 @@
-"""What is done to images before they are coded: global scaling, local contrast normalisation.
+"""Preprocessing of images: global scaling, local contrast normalisation.
 
 Both are transformers for rows of pixels, and both can be undone.
 """
 
+from collections.abc import Iterator
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -13,7 +16,7 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import Tags, check_array, gen_batches
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,38 +24,38 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 __all__ = ["GlobalScaler", "LocalContrastNormalizer"]
 
 _FLOATS = [np.float64, np.float32]
-# Numbers of a chunk: few enough for what is made of them to take little memory.
+# Numbers in a chunk, to bound memory.
 _CHUNK_ELEMENTS = 2**20
 
 
 class GlobalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Subtract one mean from all features and divide all by one standard deviation.
 
-    Pixels share a unit, so that one scale for all keeps what they look like, where a scale for
-    each would blow up the noise of the borders.
+    Pixels share a unit. One scale for all keeps their appearance; one scale per pixel would
+    amplify the noise at the borders.
 
     Parameters
     ----------
     mean : float, default=None
-        What is subtracted; the mean of the data given to `fit` when None.
+        Number to subtract. By default the mean of the data given to `fit`.
 
     std : float, default=None
-        What is divided by; the standard deviation of the data given to `fit`, about their own
-        mean, when None.
+        Number to divide by. By default the standard deviation of the data given to `fit`, about
+        their own mean.
 
     Attributes
     ----------
     mean_ : float
-        What is subtracted.
+        Number that is subtracted.
 
     scale_ : float
-        What is divided by; 1 if the data were constant.
+        Number that is divided by; 1 if the data were constant.
 
     n_features_in_ : int
         Number of features.
 
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the data had any.
+        Names of the features, if the data had any.
 
     See Also
     --------
@@ -75,13 +78,13 @@ class GlobalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "std": [Interval(Real, 0, None, closed="neither"), None],
     }
 
-    def __init__(self, mean=None, std=None):
+    def __init__(self, mean: float | None = None, std: float | None = None) -> None:
         self.mean = mean
         self.std = std
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Learn what was not given.
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Learn the mean and the standard deviation, unless they were given.
 
         Parameters
         ----------
@@ -95,14 +98,14 @@ class GlobalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : object
             The fitted scaler.
         """
-        X = validate_data(self, X, dtype=_FLOATS)
-        mean = X.mean(dtype=np.float64) if self.mean is None else self.mean
-        std = _standard_deviation(X) if self.std is None else self.std
-        # Python's own floats, for they leave the precision of an array alone.
+        data = validate_data(self, X, dtype=_FLOATS)
+        mean = data.mean(dtype=np.float64) if self.mean is None else self.mean
+        std = _standard_deviation(data) if self.std is None else self.std
+        # Python floats, which do not change the precision of an array.
         self.mean_, self.scale_ = float(mean), float(std) or 1.0
         return self
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Scale data.
 
         Parameters
@@ -116,56 +119,56 @@ class GlobalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The data, scaled.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=_FLOATS, copy=True, force_writeable=True, reset=False)
-        X -= self.mean_
-        X /= self.scale_
-        return X
+        scaled = validate_data(self, X, dtype=_FLOATS, copy=True, force_writeable=True, reset=False)
+        scaled -= self.mean_
+        scaled /= self.scale_
+        return scaled
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
         """Undo the scaling.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, any number of features)
-            Scaled data. As one scale serves all features, parts of rows are welcome.
+            Scaled data. As all features share one scale, parts of rows are accepted.
 
         Returns
         -------
         X_original : ndarray of the same shape
-            The data in their own unit.
+            The data in their original unit.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=_FLOATS, copy=True, force_writeable=True, estimator=self)
-        X *= self.scale_
-        X += self.mean_
-        return X
+        original = check_array(X, dtype=_FLOATS, copy=True, force_writeable=True, estimator=self)
+        original *= self.scale_
+        original += self.mean_
+        return original
 
-    def __sklearn_tags__(self):
-        """Tell scikit-learn that single precision stays single."""
+    def __sklearn_tags__(self) -> Tags:
+        """Return the tags: float32 is kept."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _has_statistics(normalizer):
-    """Whether the output of a normaliser can be undone."""
+def _has_statistics(normalizer: "LocalContrastNormalizer") -> bool:
+    """Check that the output of a normaliser can be undone."""
     if not normalizer.add_statistics:
         raise AttributeError(
-            "Normalised images do not tell what was taken away from them: inverse_transform needs "
-            "add_statistics=True, and the local means and scales that transform then appends."
+            "Normalised images do not contain their local means and scales: inverse_transform "
+            "needs add_statistics=True, with which transform appends them."
         )
     return True
 
 
 class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Give every neighbourhood of an image a mean near 0 and a like contrast.
+    """Give every neighbourhood of an image a mean near 0 and a similar contrast.
 
-    From each pixel the mean of its neighbourhood is subtracted, and what is left is divided by
-    the standard deviation of its own neighbourhood, both weighted by a Gaussian. So that flat
-    neighbourhoods do not become pure noise, none is divided by less than the mean standard
-    deviation over all pixels of the images given to `fit`.
+    The mean of its neighbourhood is subtracted from each pixel. The result is divided by the
+    standard deviation of its own neighbourhood. Both are weighted by a Gaussian. No divisor is
+    smaller than the mean standard deviation over all pixels of the images given to `fit`, so that
+    flat neighbourhoods do not become pure noise.
 
-    No padding is invented: each of the two steps takes ``kernel_size - 1`` pixels off height and
+    There is no padding: each of the two steps takes ``kernel_size - 1`` pixels off height and
     width, so that 52 x 52 pixels become 28 x 28.
 
     Parameters
@@ -177,21 +180,22 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Standard deviation of the Gaussian in pixels.
 
     image_shape : tuple of two ints, default=None
-        Height and width of the images that the rows hold; one of them may be -1, to follow from
-        the number of features. Square images when None. Rows that are signals have the shape
-        (1, -1), and need a kernel of height 1.
+        Height and width of the images in the rows. One of them may be -1 and is then computed
+        from the number of features. By default images are square. Rows that are signals have the
+        shape (1, -1) and need a kernel of height 1.
 
     floor : float, default=1e-4
-        Least number that is ever divided by, for images without any contrast.
+        Lower bound of `min_scale_`, for images without any contrast.
 
     add_statistics : bool, default=False
-        Whether `transform` appends to the pixels of each normalised image what was subtracted
-        from each of them, and then what each was divided by. `inverse_transform` needs them.
+        Whether `transform` appends, after the pixels of each normalised image, the local means
+        that were subtracted and the local scales that were divided by. `inverse_transform` needs
+        them.
 
     Attributes
     ----------
     min_scale_ : float
-        Least number that is divided by: the mean local standard deviation, or `floor`.
+        Smallest divisor: the mean local standard deviation, or `floor` if that is larger.
 
     image_shape_ : tuple of two ints
         Height and width of an image.
@@ -203,13 +207,13 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Number of pixels of an image.
 
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the data had any.
+        Names of the features, if the data had any.
 
     Notes
     -----
-    What is taken away, local mean and scale, differs from image to image and cannot be told from
-    the normalised ones. To undo the normalisation, let ``add_statistics=True`` keep them, take
-    the columns apart, and put them together again with what has become of the pixels.
+    Local means and scales differ from image to image and cannot be recovered from the normalised
+    pixels. To undo the normalisation of a reconstruction, use ``add_statistics=True``, split the
+    columns, and stack the reconstructed pixels with the means and scales of the original.
 
     Examples
     --------
@@ -239,8 +243,14 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     }
 
     def __init__(
-        self, kernel_size=13, sigma=5.0, *, image_shape=None, floor=1e-4, add_statistics=False
-    ):
+        self,
+        kernel_size: int | tuple[int, int] = 13,
+        sigma: float = 5.0,
+        *,
+        image_shape: tuple[int, int] | None = None,
+        floor: float = 1e-4,
+        add_statistics: bool = False,
+    ) -> None:
         self.kernel_size = kernel_size
         self.sigma = sigma
         self.image_shape = image_shape
@@ -248,7 +258,7 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.add_statistics = add_statistics
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Learn the mean local standard deviation.
 
         Parameters
@@ -263,11 +273,11 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self : object
             The fitted normaliser.
         """
-        # A shape that does not fit must leave a fitted normaliser as it was, hence names last.
+        # Feature names are stored last: an error must leave a fitted normaliser as it was.
         images = check_array(X, dtype=_FLOATS, estimator=self)
         sizes = _kernel_shape(self.kernel_size)
         shape = _resolve_shape(self.image_shape, images.shape[1])
-        output = tuple(n - 2 * (size - 1) for n, size in zip(shape, sizes, strict=True))
+        output = shape[0] - 2 * (sizes[0] - 1), shape[1] - 2 * (sizes[1] - 1)
         if min(output) < 1:
             least = " x ".join(str(2 * size - 1) for size in sizes)
             raise ValueError(
@@ -285,7 +295,7 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.image_shape_, self.output_shape_, self._kernels = shape, output, kernels
         return self
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Normalise images.
 
         Parameters
@@ -296,8 +306,8 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Returns
         -------
         X_normalized : ndarray of shape (n_samples, n_features_out)
-            The normalised images as rows, smaller than what they were made of; then, with
-            `add_statistics`, as many local means and as many local scales.
+            The normalised images as rows, smaller than the originals. With `add_statistics`,
+            followed by as many local means and as many local scales.
         """
         check_is_fitted(self)
         images = validate_data(self, X, dtype=_FLOATS, reset=False)
@@ -309,73 +319,75 @@ class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return normalized
 
     @available_if(_has_statistics)
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
         """Undo the normalisation; only with ``add_statistics=True``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features_out)
-            Side by side normalised images, or reconstructions of them, and the local means and
-            scales that `transform` found.
+            Side by side: normalised images or their reconstructions, and the local means and
+            scales that `transform` appended.
 
         Returns
         -------
         X_original : ndarray of shape (n_samples, n_features_out / 3)
-            The pixels of the middle of the images, where the normalised ones lie.
+            The pixels at the centre of the images, where the normalised pixels are.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=_FLOATS, estimator=self)
-        if X.shape[1] != self._n_features_out:
+        columns = check_array(X, dtype=_FLOATS, estimator=self)
+        if columns.shape[1] != self._n_features_out:
             raise ValueError(
-                f"X has {X.shape[1]} columns instead of {self._n_features_out}: normalised pixels, "
-                "local means and local scales, side by side as transform returns them."
+                f"X has {columns.shape[1]} columns instead of {self._n_features_out}: normalised "
+                "pixels, local means and local scales, side by side as transform returns them."
             )
-        pixels, mean, scale = np.hsplit(X, 3)
+        pixels, mean, scale = np.hsplit(columns, 3)
         return pixels * scale + mean
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return int(np.prod(self.output_shape_)) * (3 if self.add_statistics else 1)
 
-    def __sklearn_tags__(self):
-        """Tell scikit-learn that single precision stays single."""
+    def __sklearn_tags__(self) -> Tags:
+        """Return the tags: float32 is kept."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _standard_deviation(X):
-    """Of all numbers together, in double precision whatever the data have; 0 for a constant."""
-    if X.min() == X.max():  # rounding of the mean would make a little of it
+def _standard_deviation(X: NDArray[Any]) -> float:
+    """Return the standard deviation of all numbers, in double precision."""
+    if X.min() == X.max():  # exactly 0, although the mean is rounded
         return 0.0
     mean = X.mean(dtype=np.float64)
     squares = sum(
         np.square(np.subtract(X[rows], mean, dtype=np.float64)).sum() for rows in _chunks(X)
     )
-    return np.sqrt(squares / X.size)
+    return float(np.sqrt(squares / X.size))
 
 
-def _chunks(X):
-    """Slices of rows, so that what is made of each stays small."""
+def _chunks(X: NDArray[Any]) -> Iterator[slice]:
+    """Return slices of rows, each of which is small."""
     return gen_batches(len(X), max(1, _CHUNK_ELEMENTS // X.shape[1]))
 
 
-def _kernel_shape(kernel_size):
-    """Height and width of a kernel, both odd for it to have a middle."""
+def _kernel_shape(kernel_size: Any) -> tuple[int, int]:
+    """Return the height and width of a kernel; both must be odd, so that it has a centre."""
     shape = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
-    if len(shape) != 2 or not all(isinstance(n, Integral) and n > 0 and n % 2 for n in shape):
+    if len(shape) != 2 or not all(
+        isinstance(n, Integral) and int(n) > 0 and int(n) % 2 for n in shape
+    ):
         raise ValueError(f"kernel_size={kernel_size!r} must be an odd number, or a pair of them.")
     return shape
 
 
-def _resolve_shape(image_shape, n_features):
-    """Height and width of images with a number of pixels."""
+def _resolve_shape(image_shape: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+    """Return the height and width of images with this number of pixels."""
     if image_shape is None:
         side = round(np.sqrt(n_features))
         if side * side != n_features:
             raise ValueError(
-                f"X has {n_features} features, which make no square image; set image_shape to "
-                "(height, width)."
+                f"X has {n_features} features, which do not make a square image; set image_shape "
+                "to (height, width)."
             )
         return side, side
     try:
@@ -384,44 +396,50 @@ def _resolve_shape(image_shape, n_features):
     except (TypeError, ValueError):
         pass
     raise ValueError(
-        f"X has {n_features} features, which make no image of image_shape={image_shape!r}: it "
-        "must be (height, width), of which one may be -1."
+        f"X has {n_features} features, which do not make an image of image_shape={image_shape!r}: "
+        "it must be (height, width), of which one may be -1."
     )
 
 
-def _gaussian(size, sigma):
-    """Weights of a Gaussian at whole pixels, adding up to 1."""
+def _gaussian(size: int, sigma: float) -> NDArray[np.float64]:
+    """Return the weights of a Gaussian at whole pixels, which add up to 1."""
     offset = np.arange(size) - size // 2
     weights = np.exp(-0.5 * np.square(offset / sigma))
     return weights / weights.sum()
 
 
-def _band(kernel, n, dtype):
-    """Matrix that correlates n numbers with a kernel, where all of the kernel overlaps."""
-    n_out = n - len(kernel) + 1
-    return sum(weight * np.eye(n, n_out, -k) for k, weight in enumerate(kernel)).astype(dtype)
+def _band(kernel: NDArray[np.float64], n: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return the matrix that correlates n numbers with a kernel, where it overlaps fully."""
+    band = np.zeros((n, n - len(kernel) + 1))
+    for k, weight in enumerate(kernel):
+        band += weight * np.eye(*band.shape, -k)
+    return band.astype(dtype)
 
 
-def _blur(images, kernels):
-    """Correlate with both kernels; for patches two matrix products are the fastest way."""
+def _blur(images: NDArray[Any], kernels: tuple[NDArray[np.float64], ...]) -> NDArray[Any]:
+    """Correlate with both kernels, by two matrix products, which is fastest for patches."""
     down, across = (
         _band(kernel, n, images.dtype) for kernel, n in zip(kernels, images.shape[1:], strict=True)
     )
     return down.T @ images @ across
 
 
-def _middle(images, kernels):
+def _middle(images: NDArray[Any], kernels: tuple[NDArray[np.float64], ...]) -> NDArray[Any]:
     """Cut off the margin that a blur leaves out."""
     top, left = (len(kernel) // 2 for kernel in kernels)
     return images[:, top : images.shape[1] - top, left : images.shape[2] - left]
 
 
-def _local_moments(X, image_shape, kernels):
-    """Yield, as rows and chunk by chunk: slice, centred pixels, local mean, local deviation."""
+def _local_moments(
+    X: NDArray[Any], image_shape: tuple[int, int], kernels: tuple[NDArray[np.float64], ...]
+) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Yield per chunk, as rows: its slice, centred pixels, local means, local deviations."""
     for rows in _chunks(X):
-        images = X[rows].reshape(-1, *image_shape)
+        # Contiguous, whatever the order of X: the products would round differently otherwise.
+        images = np.ascontiguousarray(X[rows]).reshape(-1, *image_shape)
         mean = _blur(images, kernels)
         centred = _middle(images, kernels) - mean
         deviation = np.sqrt(_blur(np.square(centred), kernels))
         moments = _middle(centred, kernels), _middle(mean, kernels), deviation
-        yield rows, *(moment.reshape(len(images), -1) for moment in moments)
+        pixels, means, deviations = (moment.reshape(len(images), -1) for moment in moments)
+        yield rows, pixels, means, deviations

@@ -140,11 +140,36 @@ def test_example_draws_and_tells_the_truth(path, tmp_path, monkeypatch, recwarn)
     CHECKS[path.stem.removeprefix("plot_")](variables)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_demo_prints_a_table_and_writes_pictures(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def demo():
     spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
-    demo = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(demo)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_demo_draws_no_label_twice(demo, monkeypatch):
+    drawn = []
+
+    class Probe:
+        def fit(self, rows, labels):
+            drawn.append((rows.ravel(), labels))
+            return self
+
+        def score(self, rows, labels):
+            return 0.5
+
+    monkeypatch.setattr(demo, "make_pipeline", lambda *steps: Probe())
+    labels = np.repeat(np.arange(10), 6)
+    demo.probe_accuracy(np.arange(60)[:, None], labels, None, None)
+    assert len(drawn) == demo.DRAWS
+    for rows, found in drawn:
+        assert len(set(rows)) == len(rows) == 50
+        np.testing.assert_array_equal(np.bincount(found), [5] * 10)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_demo_prints_a_table_and_writes_pictures(demo, tmp_path, monkeypatch, capsys):
     demo.EPOCHS = 3  # will do to see that it works
     monkeypatch.chdir(tmp_path)
     demo.main()

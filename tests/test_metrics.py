@@ -1,6 +1,9 @@
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skvdl import VDL, NonLinearVDL
 from skvdl.metrics import (
@@ -72,3 +75,101 @@ def test_scorers_equal_a_plain_loop(kind, sparse_output, small):
     assert neg_energy_scorer(model, small) == pytest.approx(-np.mean(energies), rel=1e-10)
     assert psnr_scorer(model, small) == pytest.approx(np.mean(ratios), rel=1e-10)
     assert sparsity_scorer(model, small) == pytest.approx(np.mean(codes == 0))
+
+
+@pytest.mark.parametrize("exponent", [-200, 200])
+def test_psnr_does_not_depend_on_the_unit(exponent):
+    X = np.array([[0.0, 4.0]]) * 10.0**exponent
+    assert psnr(X, 0.9 * X) == pytest.approx(20 * np.log10(10 * np.sqrt(2)))
+
+
+@pytest.mark.parametrize(
+    ("X", "X_hat", "data_range", "message"),
+    [
+        (np.ones((3, 4)), np.ones((1, 4)), 1.0, r"\(3, 4\) and \(1, 4\)"),
+        (np.ones((4, 4)), np.ones(4), 1.0, r"\(4, 4\) and \(4,\)"),
+        (np.ones((2, 4, 4)), np.ones((2, 4, 4)), 1.0, "one row per sample"),
+        (np.ones((0, 4)), np.ones((0, 4)), 1.0, "empty"),
+        (np.ones((2, 4)), np.zeros((2, 4)), None, "range of the data is 0.*pass data_range"),
+        (np.eye(4), np.eye(4), -1.0, "data_range=-1.0 must be positive"),
+        (np.eye(4), np.eye(4), np.nan, "data_range=nan must be positive"),
+    ],
+)
+def test_psnr_refuses_what_it_cannot_compare(X, X_hat, data_range, message):
+    with pytest.raises(ValueError, match=message):
+        psnr(X, X_hat, data_range=data_range)
+
+
+@pytest.mark.parametrize("measure", [sparsity, n_dead_components])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+def test_measures_of_empty_codes_are_refused(measure, container):
+    with pytest.raises(ValueError, match=r"codes of shape \(0, 3\) are empty"):
+        measure(container(np.empty((0, 3))))
+
+
+def test_components_are_columns():
+    with pytest.raises(ValueError, match=r"codes of shape \(2,\) must have one row per sample"):
+        n_dead_components([0.0, 1.0])
+
+
+def test_components_that_cancel_or_overflow_are_not_dead():
+    assert n_dead_components(np.array([[-128, 0], [64, 0], [64, 0]], dtype=np.int8)) == 1
+    assert n_dead_components(np.full((3, 2), np.finfo(np.float32).max, np.float32)) == 0
+    assert n_dead_components([[np.nan, 0.0]]) == 1
+    assert sparsity([[np.nan, 0.0]]) == 0.5
+
+
+def test_entries_stored_twice_count_once():
+    where = (np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]))
+    codes = sparse.coo_matrix((np.array([1.0, 1.0, 2.0, -2.0]), where), shape=(2, 2))
+    assert sparsity(codes) == 3 / 4
+    assert n_dead_components(codes) == 1
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+def test_tensors_are_measured_too():
+    codes = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]], requires_grad=True)
+    for kind in (codes, codes.detach().to_sparse(), codes.detach().to_sparse_csr()):
+        assert sparsity(kind) == pytest.approx(2 / 3)
+        assert n_dead_components(kind) == 1
+    assert psnr(codes, codes + 0.2) == pytest.approx(20)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("scorer", [psnr_scorer, sparsity_scorer, neg_energy_scorer])
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_scorers_take_tensors(scorer, sparse_output, small):
+    model = VDL(8, max_iter=2, random_state=0, sparse_output=sparse_output).fit(small)
+    assert scorer(model, torch.from_numpy(small)) == pytest.approx(scorer(model, small))
+
+
+def test_energy_of_a_pipeline_is_that_of_its_model_on_what_reaches_it(small):
+    pipeline = make_pipeline(StandardScaler(), VDL(8, max_iter=2, random_state=0)).fit(small)
+    scaler, model = pipeline
+    expected = neg_energy_scorer(model, scaler.transform(small))
+    assert neg_energy_scorer(pipeline, small) == pytest.approx(expected)
+    alone = make_pipeline(model)
+    assert neg_energy_scorer(alone, small) == pytest.approx(neg_energy_scorer(model, small))
+
+
+def test_energy_needs_a_weight_of_the_l1_norm(small):
+    scaler = StandardScaler().fit(small)
+    for estimator in (scaler, make_pipeline(scaler)):
+        with pytest.raises(TypeError, match="StandardScaler has no parameter lam"):
+            neg_energy_scorer(estimator, small)
+
+
+def test_energy_is_summed_in_double_precision(small):
+    class Nothing:
+        """Reconstructs zeros."""
+
+        lam = 0.0
+
+        def transform(self, X):
+            return np.ones_like(X)
+
+        def inverse_transform(self, codes):
+            return np.zeros_like(codes)
+
+    X = np.full((2, 3), 1e25, dtype=np.float32)
+    assert neg_energy_scorer(Nothing(), X) == pytest.approx(-1e50, rel=1e-5)
