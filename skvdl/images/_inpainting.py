@@ -6,8 +6,14 @@ from scipy.ndimage import distance_transform_edt, gaussian_filter
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from ._masked import code_seen
+from ..energy import EnergySettings, Problem
+from ..models import linear_term
+from ..solvers import RestartingFista
 from ._patches import PatchAverage, PatchGrid, channel_means
+
+# Relative change of a code at which it is good enough for the eye, and iterations at most.
+_TOL = 1e-3
+_MAX_ITER = 1000
 
 
 def fill_gaps(
@@ -71,6 +77,30 @@ def _code_gaps(
         # a patch has as much weight as is seen of it
         average.add(pixels, codes @ atoms + means, weights.mean(dim=1, keepdim=True))
     return average
+
+
+def code_seen(Y: Tensor, seen: Tensor, atoms: Tensor, lam: float) -> Tensor:
+    """Minimise ``1/d ||seen * (y - z atoms)||^2 + lam ||z||_1`` over the code z of each row.
+
+    Parameters
+    ----------
+    Y : torch.Tensor of shape (n, d)
+        Data; entries that are not seen may be any finite number.
+    seen : torch.Tensor of shape (n, d)
+        1 for entries that are seen, 0 for others.
+    atoms : torch.Tensor of shape (l, d)
+        Atoms.
+    lam : float
+        Weight of the l1 norm.
+
+    Returns
+    -------
+    torch.Tensor of shape (n, l)
+        The codes.
+    """
+    term = linear_term(Y, atoms.T, seen=seen)
+    problem = Problem(term, EnergySettings(lam=lam, positive=False))
+    return RestartingFista(_TOL, _MAX_ITER).solve(problem).codes
 
 
 def smooth_over(image: np.ndarray) -> np.ndarray:

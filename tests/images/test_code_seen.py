@@ -5,7 +5,7 @@ import pytest
 from _helpers import randn
 from sklearn.linear_model import Lasso
 
-from skvdl.images._masked import code_seen
+from skvdl.images._inpainting import code_seen
 
 
 @pytest.mark.parametrize("lam", [0.01, 0.2])
