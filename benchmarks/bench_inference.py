@@ -10,11 +10,11 @@ the loop below, which leaves every gradient to autograd, as research code does.
 import torch
 from torch.nn.functional import mse_loss
 
-from skvdl.decoders import LinearDecoder, MLPDecoder
-from skvdl.encoders import LISTA
-from skvdl.inference import fista
-from skvdl.learner import InferenceSettings, Learner, TrainingSettings
-from skvdl.regularizers import VarianceHinge
+from skvdl import NonLinearVDL, VarianceDictionaryLearning
+from skvdl.energy import EnergySettings, Problem
+from skvdl.models import LISTA, LinearDecoder, NetworkDecoder
+from skvdl.solvers import SolverSettings, choose_solver
+from skvdl.training import Learner
 
 from .common import print_table, save, time_side_by_side
 
@@ -71,8 +71,12 @@ class AutogradLearner:
 
 def make_decoder(kind, generator):
     if kind == "linear":
-        return LinearDecoder(L, D, generator=generator)
-    return MLPDecoder(L, (HIDDEN,), D, generator=generator)
+        return LinearDecoder(L, D, generator=generator, dtype=torch.float32)
+    return NetworkDecoder(L, (HIDDEN,), D, generator=generator, dtype=torch.float32)
+
+
+def make_encoder(generator):
+    return LISTA(D, L, generator=generator, dtype=torch.float32)
 
 
 def make_data(generator, n_rows):
@@ -85,7 +89,7 @@ def make_data(generator, n_rows):
 
 def products(kind, decoder, Y, Z):
     """The matrix products alone that an iteration cannot do without: the floor."""
-    weights = [w.detach() for w in decoder.weights]
+    weights = [w.detach() for w in decoder.matrices]
     if kind == "linear":
         gram = weights[0].T @ weights[0]
         return lambda: Z @ gram
@@ -102,18 +106,21 @@ def bench_iteration(kind, few=5, many=45):
     generator = torch.Generator().manual_seed(0)
     decoder = make_decoder(kind, generator)
     Y = make_data(generator, N)
-    target = LISTA(D, L, generator=generator)(Y).detach()
+    target = make_encoder(generator)(Y).detach()
     floor = products(kind, decoder, Y, target)
-    common = {"target": target, "gamma": GAMMA[kind], **ENERGY}
+    energy = EnergySettings(gamma=GAMMA[kind], **ENERGY)
 
     def run(iterations, step_size="auto"):
-        options = {"init": target, "expected_iter": many, "tol": -1.0}
-        return lambda: fista(
-            Y, decoder, max_iter=iterations, step_size=step_size, **options, **common
-        )
+        def infer():
+            problem = Problem(decoder.data_term(Y, n_evaluations=many), energy, target)
+            settings = SolverSettings(step_size, tol=-1.0, max_iter=iterations)
+            return choose_solver(problem, settings).solve(problem, target)
+
+        return infer
 
     def plain(iterations):
-        return lambda: autograd_fista(Y, decoder, tol=-1.0, max_iter=iterations, **common)
+        options = {"target": target, "gamma": GAMMA[kind], **ENERGY}
+        return lambda: autograd_fista(Y, decoder, tol=-1.0, max_iter=iterations, **options)
 
     sides = {"autograd": plain, "fixed step": lambda n: run(n, STEP), "auto": run}
     timed = {f"{name} {n}": side(n) for name, side in sides.items() for n in (few, many)}
@@ -133,12 +140,13 @@ def bench_epoch(kind):
     def learner(step_size):
         generator = torch.Generator().manual_seed(0)
         decoder = make_decoder(kind, generator)
-        encoder = LISTA(D, L, generator=generator)
+        encoder = make_encoder(generator)
         if step_size is None:
             return AutogradLearner(decoder, encoder, GAMMA[kind])
-        inference = InferenceSettings(gamma=GAMMA[kind], step_size=step_size, tol=TOL)
-        training = TrainingSettings(learning_rate_init=3e-4, encoder_learning_rate_init=1e-4)
-        return Learner(decoder, encoder, VarianceHinge(), inference, training)
+        estimator = VarianceDictionaryLearning if kind == "linear" else NonLinearVDL
+        rates = {"learning_rate_init": 3e-4, "encoder_learning_rate_init": 1e-4}
+        model = estimator(gamma=GAMMA[kind], step_size=step_size, **ENERGY, **rates)
+        return Learner(decoder, encoder, *model._settings(N * BATCHES))
 
     X = make_data(torch.Generator().manual_seed(1), N * BATCHES)
     sides = {"autograd": learner(None), "fixed step": learner(STEP), "auto": learner("auto")}

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from skvdl import NonLinearVDL, VarianceDictionaryLearning
-from skvdl.inference import fista
+from skvdl.energy import Problem
 from skvdl.metrics import n_dead_components, psnr, sparsity
+from skvdl.solvers import SolverSettings, choose_solver
 
 from .common import print_table, save
 from .mnist import load_mnist, to_pixels
@@ -32,12 +33,18 @@ MODELS = {
 LONG = 1000
 
 
-def iterations(Y, decoder, step_size, goal, **energy):
+def energy_after(max_iter, Y, decoder, step_size, settings, target=None):
+    """Energy of a batch after so many iterations, from the target or from zero."""
+    problem = Problem(decoder.data_term(Y), settings, target)
+    solver = choose_solver(problem, SolverSettings(step_size, tol=0.0, max_iter=max_iter))
+    return solver.solve(problem, target).energy.sum().item()
+
+
+def iterations(goal, *problem):
     """Iterations after which the batch's energy is at most `goal`, by bisection."""
 
     def reached(count):
-        found = fista(Y, decoder, step_size=step_size, max_iter=count, tol=0.0, **energy)
-        return found.energy.sum().item() <= goal
+        return energy_after(count, *problem) <= goal
 
     count = 1 + bisect_left(range(1, LONG + 1), True, key=reached)
     return count if count <= LONG else None
@@ -52,26 +59,14 @@ def compare(model, X):
     for Y in torch.from_numpy(X[:500]).split(250):
         with torch.no_grad():
             target = model.encoder_(Y)
-        energies = {
-            "training": {
-                "lam": model.lam,
-                "beta": model.beta,
-                "gamma": model.gamma,
-                "target": target,
-                "init": target,
-            },
-            "transform": {"lam": model.lam},
-        }
+        in_training = model._learner.energy_settings
+        energies = {"training": (in_training, target), "transform": (in_training.by_row(),)}
         for name, energy in energies.items():
             steps = {"auto": AUTOMATIC[name], STEP: STEP}
-            long = [
-                fista(Y, model.decoder_, step_size=s, max_iter=LONG, tol=0.0, **energy)
-                for s in steps.values()
-            ]
-            goal = min(run.energy.sum().item() for run in long) * (1 + 1e-4)
-            for label, step_size in steps.items():
-                count = iterations(Y, model.decoder_, step_size, goal, **energy)
-                counts[name, label].append(count)
+            problems = {label: (Y, model.decoder_, s, *energy) for label, s in steps.items()}
+            goal = min(energy_after(LONG, *p) for p in problems.values()) * (1 + 1e-4)
+            for label, problem in problems.items():
+                counts[name, label].append(iterations(goal, *problem))
     return {
         f"{name}, {step}": None if None in values else float(np.mean(values))
         for (name, step), values in counts.items()

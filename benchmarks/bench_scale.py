@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from skvdl import VarianceDictionaryLearning
-from skvdl.data_terms import FactoredTerm, GramTerm, make_data_term
-from skvdl.decoders import LinearDecoder
+from skvdl.models import LinearDecoder
+from skvdl.models._linear import GramTerm, ResidualTerm
 
 from .common import print_table, save, time_side_by_side
 
@@ -82,20 +82,20 @@ def bench_components():
     for d in (64, 784):
         for n_components in (128, 512, 1024, 4096):
             generator = torch.Generator().manual_seed(0)
-            decoder = LinearDecoder(n_components, d, generator=generator)
+            decoder = LinearDecoder(n_components, d, generator=generator, dtype=torch.float32)
             Y = torch.randn(250, d, generator=generator)
             Z = torch.rand(250, n_components, generator=generator)
-            W = decoder.weights[0].detach()
+            W = decoder.weight.detach()
 
             def run(form, Y=Y, W=W, Z=Z):
                 term = form(Y, W)
                 for _ in range(20):
                     term.value_and_grad(Z)
 
-            forms = {"gram": lambda r=run: r(GramTerm), "factored": lambda r=run: r(FactoredTerm)}
+            forms = {"gram": lambda r=run: r(GramTerm), "residual": lambda r=run: r(ResidualTerm)}
             seconds = time_side_by_side(forms, repeats=3)
-            picked = type(make_data_term(Y, decoder, n_evaluations=20)).__name__
-            picked = {"GramTerm": "gram", "FactoredTerm": "factored"}[picked]
+            picked = type(decoder.data_term(Y, n_evaluations=20)).__name__
+            picked = {"GramTerm": "gram", "ResidualTerm": "residual"}[picked]
             best = min(seconds, key=seconds.get)
             results.append({"d": d, "l": n_components, **seconds, "picked": picked, "best": best})
     return results
@@ -110,13 +110,13 @@ def main():
         (r["rows"], r["fit"], r["transform"], 1e6 * r["fit"] / r["rows"], r["extra"] / 1e6)
         for r in rows
     ]
-    print_table(("rows", "epoch s", "transform s", "epoch us a row", "extra MB"), per_row)
+    print_table(("rows", "epoch s", "transform s", "epoch us per row", "extra MB"), per_row)
     print()
     components = bench_components()
     print_table(
-        ("d, l", "gram s", "factored s", "picked", "best"),
+        ("d, l", "gram s", "residual s", "picked", "best"),
         [
-            (f"{c['d']}, {c['l']}", c["gram"], c["factored"], c["picked"], c["best"])
+            (f"{c['d']}, {c['l']}", c["gram"], c["residual"], c["picked"], c["best"])
             for c in components
         ],
     )

@@ -14,7 +14,6 @@ from time import perf_counter
 import torch
 
 from skvdl import NonLinearVDL, VarianceDictionaryLearning
-from skvdl.encoders import LISTA
 from skvdl.metrics import n_dead_components, psnr, sparsity
 
 from . import bench_inference
@@ -35,7 +34,7 @@ def paper_seconds(kind, lam, X):
     bench_inference.ENERGY["lam"] = lam
     generator = torch.Generator().manual_seed(0)
     decoder = bench_inference.make_decoder(kind, generator)
-    encoder = LISTA(bench_inference.D, bench_inference.L, generator=generator)
+    encoder = bench_inference.make_encoder(generator)
     learner = bench_inference.AutogradLearner(decoder, encoder, bench_inference.GAMMA[kind])
     for _ in range(2):
         start = perf_counter()

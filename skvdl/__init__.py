@@ -1,15 +1,16 @@
 """Sparse coding with variance regularisation, compatible with scikit-learn.
 
-The estimators are here; `datasets`, `images`, `metrics`, `paper`, `plotting` and `preprocessing`
-are imported when they are first used.
+The estimators are here; the public modules `datasets`, `images`, `metrics`, `paper`, `plotting` and
+`preprocessing` are imported when they are first used. All other modules are private.
 """
 
 from importlib import import_module
 from types import ModuleType
 
 from .estimators import VDL, VDLNL, NonLinearVDL, VarianceDictionaryLearning
+from .images import ImageDenoiser
 
-__all__ = ["VDL", "VDLNL", "NonLinearVDL", "VarianceDictionaryLearning"]
+__all__ = ["VDL", "VDLNL", "ImageDenoiser", "NonLinearVDL", "VarianceDictionaryLearning"]
 __version__ = "0.1.0"
 
 _SUBMODULES = ("datasets", "images", "metrics", "paper", "plotting", "preprocessing")

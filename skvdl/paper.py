@@ -4,6 +4,10 @@
 guard against collapse, `DATASETS` and `RECIPES` the other choices of `make`.
 """
 
+from typing import Any
+
+import numpy as np
+
 from .estimators import NonLinearVDL, VarianceDictionaryLearning
 
 __all__ = ["lams", "make"]
@@ -15,7 +19,7 @@ RECIPES = ("paper", "fast")
 
 # What makes a system what it is, and whose published row gives its other settings. The ablation
 # is VDL without its hinge; the other three are told in the text, relative to SDL.
-_KINDS = {
+_KINDS: dict[Any, Any] = {
     "SDL": ("SDL", {"regularizer": "unit_norm", "beta": 0.0}),
     "VDL": ("VDL", {"regularizer": "variance", "beta": 10.0, "variance_threshold": 0.5}),
     "WDL": ("SDL", {"regularizer": "weight_decay", "weight_decay": 5e-4, "beta": 0.0}),
@@ -25,10 +29,10 @@ _KINDS = {
 
 # For every system: where FISTA stops in `transform`, for the codes of DO. The tolerance is the
 # published one; for a linear decoder with the automatic step it bounds the duality gap instead.
-_COMMON = {"positive_code": True, "transform_max_iter": 200, "transform_tol": 1e-3}
+_COMMON: dict[Any, Any] = {"positive_code": True, "transform_max_iter": 200, "transform_tol": 1e-3}
 
 # For every system on a dataset.
-_SIZES = {
+_SIZES: dict[Any, Any] = {
     "mnist": {"n_components": 128},
     "natural": {"n_components": 256},
 }
@@ -36,13 +40,13 @@ _HIDDEN = {"mnist": (1024,), "natural": (2048,)}
 
 # How the paper learns. Rows for training and for validation are given to `fit` together, which
 # sets as many of them aside as the paper has: 5 000 of 60 000, 20 000 of 220 000.
-_SCHEDULE = {
+_SCHEDULE: dict[Any, Any] = {
     "batch_size": 250,
     "inference_max_iter": 200,
     "early_stopping": True,
     "n_iter_no_change": None,
 }
-_LENGTH = {
+_LENGTH: dict[Any, Any] = {
     "mnist": {"max_iter": 200, "validation_fraction": 5_000 / 60_000},
     "natural": {"max_iter": 100, "validation_fraction": 20_000 / 220_000},
 }
@@ -59,7 +63,7 @@ _LAMS = {
     ("natural", "VDL-NL"): (0.0, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02),
 }
 # Weight of the encoder, and decay of the biases of decoder (networks only) and encoder.
-_ENERGY = {
+_ENERGY: dict[Any, Any] = {
     ("mnist", "SDL"): {"gamma": 1.0, "bias_decay": (0.0, 0.0)},
     ("mnist", "VDL"): {"gamma": 5.0, "bias_decay": (0.0, 0.0)},
     ("mnist", "SDL-NL"): {"gamma": 1.0, "bias_decay": (1e-3, 0.0)},
@@ -92,14 +96,14 @@ _FAST_BATCH = {False: 250, True: 125}
 # to start from, fewer components die than in the paper, and codes are less sparse.
 _LONGER = {"init": "random", "learning_rate_init": 3e-3, "max_iter": 30}
 # With a network it also kills components if it learns fast. FISTA would take some fifty
-# iterations a batch; more batches with a few iterations each get further in the same time.
+# iterations per batch; more batches with a few iterations each get further in the same time.
 _SMALL_BATCHES = {
     "encoder_learning_rate_init": 2e-4,
     "batch_size": 64,
     "inference_max_iter": 5,
     "max_iter": 16,
 }
-_FAST = {
+_FAST: dict[Any, Any] = {
     ("mnist", "SDL"): _LONGER,
     ("mnist", "WDL"): _LONGER,
     ("mnist", "SDL-NL"): _SMALL_BATCHES,
@@ -122,18 +126,18 @@ _FAST = {
 }
 
 
-def _choose(what, value, choices):
+def _choose(what: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{what}={value!r} is not known; choose one of {', '.join(choices)}.")
 
 
-def _published_row(system):
+def _published_row(system: str) -> str:
     """Row of the published table that a system takes its settings from."""
     kind, _, suffix = system.partition("-")
     return f"{_KINDS[kind][0]}-{suffix}" if suffix else _KINDS[kind][0]
 
 
-def lams(system, dataset="mnist"):
+def lams(system: str, dataset: str = "mnist") -> tuple[float, ...]:
     """Weights of the l1 norm at which the paper trains a system.
 
     Parameters
@@ -160,7 +164,15 @@ def lams(system, dataset="mnist"):
     return _LAMS[dataset, _published_row(system)]
 
 
-def make(system, *, dataset="mnist", lam, recipe="paper", random_state=None, **overrides):
+def make(
+    system: str,
+    *,
+    dataset: str = "mnist",
+    lam: float,
+    recipe: str = "paper",
+    random_state: int | np.random.RandomState | None = None,
+    **overrides: Any,
+) -> VarianceDictionaryLearning | NonLinearVDL:
     """Build one of the paper's systems, not fitted yet.
 
     Parameters

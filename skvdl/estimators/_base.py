@@ -55,7 +55,7 @@ _READ_AFTER_FIT = (
 class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     """What both estimators share: everything except the decoder."""
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "lam": [Interval(Real, 0, None, closed="left")],
         "beta": [Interval(Real, 0, None, closed="left")],
@@ -359,12 +359,13 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
         """Leave the estimator as it was when what is inside raises."""
-        before = vars(self).copy()
+        attributes = self.__dict__
+        before = attributes.copy()
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            attributes.clear()
+            attributes.update(before)
             raise
 
     def _make_generator(self) -> torch.Generator:
@@ -426,7 +427,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
 
     def _checked_bias_decay(self) -> tuple[float, float]:
         decays = tuple(self.bias_decay)
-        if len(decays) != 2 or not all(isinstance(d, Real) and 0 <= d < np.inf for d in decays):
+        weight = Interval(Real, 0, np.inf, closed="left")
+        if len(decays) != 2 or not all(map(weight.is_satisfied_by, decays)):
             raise ValueError(
                 f"bias_decay={self.bias_decay!r} must hold two non-negative numbers: the weight "
                 "decay of the decoder's biases and that of the encoder's."

@@ -48,6 +48,7 @@ class Container:
             return _to_csr(torch.cat([first, *parts]))
         if first.shape[0] == n_rows:
             return first
+        joined: Any
         if isinstance(first, torch.Tensor):
             joined = first.new_empty((n_rows, *first.shape[1:]))
         else:

@@ -1,6 +1,10 @@
 """Documentation that both estimators share; defaults come from their signatures."""
 
 import inspect
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _PARAMETERS = {
     "lam": """float
@@ -122,10 +126,10 @@ _NOTES = """After `fit`, the methods `transform`, `score` and `duality_gap` read
     used. All other parameters take effect in the next `fit` or `partial_fit`."""
 
 
-def fill_doc(**words: object):
+def fill_doc(**words: object) -> Callable[[type[T]], type[T]]:
     """Write the documentation that both classes share into the places left for it."""
 
-    def fill(cls: type) -> type:
+    def fill(cls: type[T]) -> type[T]:
         if cls.__doc__ is None:  # python -OO
             return cls
         signature = inspect.signature(cls)

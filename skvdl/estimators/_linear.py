@@ -66,7 +66,7 @@ class VarianceDictionaryLearning(BaseVDL):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseVDL._parameter_constraints,
         "init": [StrOptions({"data", "random"})],
     }

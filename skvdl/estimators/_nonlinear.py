@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -62,7 +62,7 @@ class NonLinearVDL(BaseVDL):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseVDL._parameter_constraints,
         "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
     }
@@ -139,10 +139,10 @@ class NonLinearVDL(BaseVDL):
         self.verbose = verbose
 
     def _layer_sizes(self, n_features: int) -> list[int]:
-        given = self.hidden_layer_sizes
+        given: Any = self.hidden_layer_sizes
         sizes = [given] if isinstance(given, Integral) else list(given)
-        widths = (isinstance(s, Integral) and not isinstance(s, bool) and s > 0 for s in sizes)
-        if not sizes or not all(widths):
+        width = Interval(Integral, 1, None, closed="left")
+        if not sizes or not all(width.is_satisfied_by(s) and s is not True for s in sizes):
             raise ValueError(
                 f"hidden_layer_sizes={given!r} must hold the width of at least one hidden layer, "
                 "positive integers; use VarianceDictionaryLearning for a decoder without any."

@@ -164,7 +164,8 @@ class GramTerm(QuadraticTerm):
         self.hessian = (W.T @ W).mul_(scale)
         self.linear = (Y @ W).mul_(scale)
         self.constant = torch.linalg.vector_norm(Y, dim=1).square_() / Y.shape[1]
-        self.shift: torch.Tensor | None = None
+        # set by `set_step`
+        self.map = self.shift = self.hessian[:0]
 
     def add(self, *, ridge: float, centre: torch.Tensor | None, tilt: float) -> None:
         """Fold ridge and tilt into the quadratic."""
@@ -215,7 +216,7 @@ class GramTerm(QuadraticTerm):
         """Keep some rows only: of what is used, the data are not."""
         self.linear = self.linear[rows]
         self.constant = self.constant[rows]
-        if self.shift is not None:
+        if len(self.shift):
             self.shift = self.shift[rows]
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ._data_terms import DataTerm
+from ._data_terms import DataTerm, QuadraticTerm
 from ._decoder import Decoder
-from ._linear import GramTerm, ResidualTerm, linear_term, replace_columns
+from ._linear import ResidualTerm, linear_term, replace_columns
 from ._weights import eigenvalue_bound, uniform_parameter
 
 
@@ -125,6 +125,7 @@ class NetworkDecoder(Decoder):
             fresh = NetworkTerm(self, last, None)
             fresh.error_and_grad(Z)
             trace = fresh.trace
+            assert trace is not None
         error = torch.linalg.vector_norm(trace.residual).square() / Y.numel()
         # slopes are those of a sum over rows of means over features
         slopes = [*trace.slopes[1:], trace.residual * (2.0 / Y.shape[1])]
@@ -182,7 +183,7 @@ class NetworkTerm(DataTerm):
     def __init__(
         self,
         decoder: NetworkDecoder,
-        last: GramTerm | ResidualTerm,
+        last: QuadraticTerm,
         curvature: torch.Tensor | None,
     ) -> None:
         super().__init__(last.Y, decoder.n_components)

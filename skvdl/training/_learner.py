@@ -155,7 +155,7 @@ class Learner:
         stats["reconstruction"] = self.decoder.set_gradients(Z, Y, term)
         self.decoder_optimizer.step()
         stats["proximity"] = torch.zeros_like(stats["energy"])
-        if self.encoder_optimizer is not None:
+        if self.encoder_optimizer is not None and prediction is not None:
             loss = torch.nn.functional.mse_loss(prediction, Z)
             self.encoder_optimizer.zero_grad()
             loss.backward()

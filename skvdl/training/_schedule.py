@@ -51,12 +51,12 @@ class TrainingSettings:
     def rates(self, n_epochs: float) -> tuple[float, float]:
         """Rates of decoder and encoder after a number of epochs, which need not be whole."""
         rates = self.learning_rate_init, self.encoder_learning_rate_init
+        if not isinstance(self.learning_rate, str):
+            return rates[0] * 0.5 ** (n_epochs // self.learning_rate), rates[1]
         if self.learning_rate == "constant":
             return rates
-        if self.learning_rate == "cosine":
-            factor = 0.5 * (1.0 + math.cos(math.pi * (n_epochs / self.max_iter)))
-            return rates[0] * factor, rates[1] * factor
-        return rates[0] * 0.5 ** (n_epochs // self.learning_rate), rates[1]
+        factor = 0.5 * (1.0 + math.cos(math.pi * (n_epochs / self.max_iter)))
+        return rates[0] * factor, rates[1] * factor
 
 
 def batch_slices(n_rows: int, batch_size: int) -> list[slice]:
