@@ -101,9 +101,8 @@ class TrainingCurveDisplay:
                 "VarianceDictionaryLearning or NonLinearVDL, or a pipeline with one."
             )
         # The weights of training: the model's parameters may have been changed since.
-        learner = model._learner
-        weights = {"beta": learner.regularizer.beta, "lam": learner.inference.lam}
-        weights["gamma"] = 0.0 if learner.encoder is None else learner.inference.gamma
+        settings = model._learner.energy_settings
+        weights = {"beta": settings.beta, "lam": settings.lam, "gamma": settings.gamma}
         return cls(model.history_, weights=weights).plot(ax)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Self:

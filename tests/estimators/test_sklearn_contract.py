@@ -29,6 +29,7 @@ VARIANTS = [
     {"regularizer": "unit_norm", "encoder": None},
     {"positive_code": False},
     {"early_stopping": True},
+    {"missing_values": "nan"},
 ]
 
 
@@ -41,7 +42,7 @@ def _models():
 DEFAULTS = [VarianceDictionaryLearning(max_iter=2), NonLinearVDL(max_iter=2)]
 
 
-@parametrize_with_checks([*DEFAULTS, *_models()], xfail_strict=True)
+@parametrize_with_checks([*DEFAULTS, *_models()])
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

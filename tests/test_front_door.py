@@ -1,0 +1,72 @@
+"""What `import skvdl` offers, and what it does not load."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skvdl
+
+PACKAGE = Path(skvdl.__file__).parent
+# From the top of the house down: a room imports from those below it only.
+ROOMS = ["estimators", "training", "solvers", "energy", "models"]
+
+
+def run(code, *options):
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_public_modules_are_found_when_used_and_matplotlib_is_not_loaded():
+    uses = "; ".join(f"skvdl.{name}.__all__" for name in skvdl._SUBMODULES)
+    code = f"import sys, skvdl; {uses}; print('matplotlib' in sys.modules, 'PIL' in sys.modules)"
+    assert run(code) == "False False"
+
+
+def test_public_modules_are_not_loaded_before_they_are_used():
+    code = "import sys, skvdl; print([m for m in sys.modules if 'skvdl.plotting' in m])"
+    assert run(code) == "[]"
+
+
+def test_unknown_names_are_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'metric'"):
+        skvdl.metric  # noqa: B018
+
+
+def test_everything_public_is_listed():
+    assert {*skvdl.__all__, *skvdl._SUBMODULES} <= set(dir(skvdl))
+
+
+def test_the_package_works_without_docstrings():
+    modules = ", ".join(["skvdl", *(f"skvdl.{name}" for name in skvdl._SUBMODULES)])
+    code = f"import {modules}; print(skvdl.VDL(4).get_params()['beta'], skvdl.VDL.__doc__)"
+    assert run(code, "-OO") == "10.0 None"
+
+
+def imported_rooms(path):
+    """Rooms that a module imports from, and the top-level packages."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 2:
+            yield (node.module or "").partition(".")[0], None
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield None, node.module.partition(".")[0]
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield None, alias.name.partition(".")[0]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_lower_rooms_never_import_upper_ones(room):
+    above = ROOMS[: ROOMS.index(room)]
+    for path in PACKAGE.joinpath(room).glob("*.py"):
+        rooms, packages = (
+            zip(*imported_rooms(path), strict=True) if any(imported_rooms(path)) else ((), ())
+        )
+        assert not set(rooms) & {*above, "images", "plotting", "datasets"}, path
+        if room != "estimators":
+            assert not set(packages) & {"sklearn", "numpy", "tqdm"}, path
