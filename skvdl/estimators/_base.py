@@ -276,15 +276,16 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         """
         data, _ = self._validate_fitted(X)
         coder = self._coder()
-        # NaN drops out of all sums
-        mean = (data.nanmean(dim=0) if self.missing_values else data.mean(dim=0)).to(
-            self._learner.device
+        # entries that are missing drop out of all sums
+        average, add = (
+            (torch.nanmean, torch.nansum) if coder.look_for_nan else (torch.mean, torch.sum)
         )
+        mean = average(data, dim=0).to(self._learner.device)
         error = total = 0.0
         with torch.no_grad():
             for Y in self._chunks(data):
-                error += (Y - self.decoder_(coder(Y))).square().nansum().item()
-                total += (Y - mean).square().nansum().item()
+                error += add((Y - self.decoder_(coder(Y))).square()).item()
+                total += add((Y - mean).square()).item()
         coder.warn()
         if total == 0 or bool((data.amax(dim=0) == data.amin(dim=0)).all()):
             return 1.0 if error == 0 else 0.0
@@ -508,6 +509,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 exact=True,
             ),
             predict=self.transform_method == "encoder",
+            look_for_nan=self.missing_values == "nan",
         )
 
     def _chunks(self, X: Any) -> Iterator[torch.Tensor]:

@@ -26,6 +26,8 @@ class Coder:
         How.
     predict : bool
         Whether the encoder's prediction is enough for rows without missing entries.
+    look_for_nan : bool
+        Whether entries may be missing, marked by NaN.
     """
 
     def __init__(
@@ -35,18 +37,22 @@ class Coder:
         energy: EnergySettings,
         solver: SolverSettings,
         predict: bool,
+        look_for_nan: bool,
     ) -> None:
         self.decoder = decoder
         self.encoder = encoder
         self.energy = energy
         self.solver = solver
-        self.predict = predict and encoder is not None
+        self.predict = predict
+        self.look_for_nan = look_for_nan
         self.n_rows = 0
         self.n_missed = 0
 
     @torch.no_grad()
     def __call__(self, Y: torch.Tensor) -> torch.Tensor:
-        """Codes of some rows; NaN marks entries that are missing."""
+        """Codes of some rows."""
+        if not self.look_for_nan:
+            return self._complete(Y)
         missing = Y.isnan()
         gaps = missing.any(dim=1)
         if not gaps.any():

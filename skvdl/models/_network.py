@@ -62,29 +62,14 @@ class NetworkDecoder(Decoder):
         """Width of each layer, from the code to the data."""
         return [self.n_components, *(weight.shape[0] for weight in self.weights)]
 
-    def activations(self, Z: torch.Tensor) -> list[torch.Tensor]:
-        """Codes and the output of each hidden layer."""
-        outputs = [Z]
-        for weight, bias in zip(self.weights, self.hidden_biases, strict=False):
-            outputs.append(torch.addmm(bias, outputs[-1], weight.T).relu_())
-        return outputs
-
-    def slopes(self, grad: torch.Tensor, activations: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Carry a gradient back from the last hidden layer's output.
-
-        Returns the gradients with respect to the codes and to what enters each relu.
-        """
-        slopes = []
-        layers = zip(self.weights[:-1], activations[1:], strict=True)
-        for weight, active in reversed(list(layers)):
-            # the backward pass of a relu, which is 0 where its output is
-            slopes.append(torch.ops.aten.threshold_backward(grad, active, 0.0))
-            grad = slopes[-1] @ weight
-        return [grad, *reversed(slopes)]
+    @property
+    def hidden(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Weight and bias of each hidden layer, from the code outwards."""
+        return list(zip(self.weights, self.hidden_biases, strict=False))
 
     def forward(self, Z: torch.Tensor) -> torch.Tensor:
         """Reconstruct data from codes."""
-        return nn.functional.linear(self.activations(Z)[-1], self.weights[-1])
+        return nn.functional.linear(_activations(self.hidden, Z)[-1], self.weights[-1])
 
     def data_term(
         self,
@@ -144,6 +129,33 @@ class NetworkDecoder(Decoder):
         return replace_columns(self.weights[0], components, columns)
 
 
+def _activations(
+    hidden: list[tuple[torch.Tensor, torch.Tensor]], Z: torch.Tensor
+) -> list[torch.Tensor]:
+    """Codes and the output of each hidden layer."""
+    outputs = [Z]
+    for weight, bias in hidden:
+        outputs.append(torch.addmm(bias, outputs[-1], weight.T).relu_())
+    return outputs
+
+
+def _slopes(
+    hidden: list[tuple[torch.Tensor, torch.Tensor]],
+    activations: list[torch.Tensor],
+    grad: torch.Tensor,
+) -> list[torch.Tensor]:
+    """Carry a gradient back from the last hidden layer's output.
+
+    Returns the gradients with respect to the codes and to what enters each relu.
+    """
+    slopes: list[torch.Tensor] = []
+    for (weight, _), active in zip(hidden[::-1], activations[:0:-1], strict=True):
+        # the backward pass of a relu, which is 0 where its output is
+        slopes.insert(0, torch.ops.aten.threshold_backward(grad, active, 0.0))
+        grad = slopes[0] @ weight
+    return [grad, *slopes]
+
+
 class Trace(NamedTuple):
     """What evaluating a network's data term computed on the way.
 
@@ -188,6 +200,8 @@ class NetworkTerm(DataTerm):
     ) -> None:
         super().__init__(last.Y, decoder.n_components)
         self.decoder = decoder
+        # once: looking a parameter up takes longer than adding a bias to a few rows
+        self.hidden = [(weight.detach(), bias.detach()) for weight, bias in decoder.hidden]
         self.last = last
         self.known_curvature = curvature
         self.trace: Trace | None = None
@@ -197,12 +211,11 @@ class NetworkTerm(DataTerm):
         known = self.known_curvature
         return self.decoder.curvature() if known is None else known
 
-    @torch.no_grad()
     def error_and_grad(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Reconstruction error of each row, and its gradient, at the codes."""
-        activations = self.decoder.activations(Z)
+        activations = _activations(self.hidden, Z)
         value, grad = self.last.error_and_grad(activations[-1])
-        slopes = self.decoder.slopes(grad, activations)
+        slopes = _slopes(self.hidden, activations, grad)
         if isinstance(self.last, ResidualTerm):
             self.trace = Trace(activations, slopes, self.last.residual)
         return value, slopes[0]
