@@ -1,4 +1,4 @@
-"""The main job end to end, on scikit-learn's digits: codes, atoms, denoising, few labels.
+"""The main tasks end to end on scikit-learn's digits: codes, atoms, denoising, few labels.
 
 Fits both estimators, prints one table and writes pictures into ``demo_output``.
 """
@@ -31,7 +31,7 @@ INK = {"cmap": "gray_r"}
 
 
 def probe_accuracy(train, y_train, test, y_test):
-    """Mean accuracy of a linear classifier that sees a few labels of each class."""
+    """Mean accuracy of a linear classifier trained with a few labels per class."""
     rng = np.random.default_rng(0)
     accuracies = []
     for _ in range(DRAWS):
@@ -74,7 +74,7 @@ def main():
         model.fit(normalise(X_train))
         codes = model.transform(normalise(X_test))
         rebuilt = model.inverse_transform(codes) * scale + mean
-        # a stronger penalty for noisy data, codes by FISTA: the dictionary stays as it is
+        # a larger lam for noisy data, and codes by FISTA: the decoder stays as it is
         model.set_params(transform_method="fista", lam=4 * model.lam)
         denoised = model.inverse_transform(model.transform(normalise(noisy))) * scale + mean
         model.set_params(transform_method="encoder", lam=model.lam / 4)

@@ -2,9 +2,9 @@
 Atoms of a dictionary and of a network
 ======================================
 
-A linear decoder is a dictionary: a component always adds the same image, its atom, more of it
-where its code is larger. The decoder may as well be a network. This shows what the components of
-either have learnt from patches of two photographs, and what only the network can do.
+A linear decoder is a dictionary: a component always adds the same image, its atom, in proportion to
+its code. The decoder can also be a network. This example shows what the components of both have
+learnt from patches of two photographs, and what only the network can do.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ from skvdl.plotting import AtomsDisplay
 # %%
 # Patches
 # -------
-# Half the resolution, patches of 10 x 10 pixels, the flat ones left out; each patch without its
-# mean and with a standard deviation of 1.
+# The photographs are reduced to half their resolution. Patches have 10 x 10 pixels; flat ones are
+# left out, and the others are scaled to mean 0 and standard deviation 1.
 
 patches = []
 for photograph in load_sample_images().images:
@@ -36,7 +36,7 @@ X_train, X_test = X[:5000], X[5000:6000]
 # %%
 # Both decoders
 # -------------
-# They have 64 components each. The network gets a larger `lam`, which gives it about as many
+# Each has 64 components. The network gets a larger `lam`, so that its codes have about as many
 # zeros.
 
 linear = VDL(64, lam=0.03, max_iter=25, random_state=0).fit(X_train)
@@ -51,8 +51,8 @@ for name, model in models.items():
 # %%
 # What a component adds when it alone is active
 # ---------------------------------------------
-# For the network, that is what it makes of a code with a single 1, minus what it makes of zeros.
-# Both have learnt edges, lines and the fine pattern of the palace.
+# For the network, this is its output for a code with a single 1 minus its output for a code of
+# zeros. Both have learnt edges, lines and the fine pattern of the palace.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5.3), layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
@@ -61,13 +61,13 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# What a network can do more
+# What only a network can do
 # --------------------------
-# In a dictionary a component adds the same image whatever else is there. In a network it depends
-# on the rest of the code, for hidden units switch on and off. Here is what a component adds in
-# the codes of real patches, that is the reconstruction with it minus the one without it: six
-# patches in a row, and a row for each of the six components, of the 24 most used, that change
-# most.
+# In a dictionary, a component adds the same image whatever the other components are. In a network
+# it depends on the rest of the code, because hidden units switch on and off. The grids show what a
+# component adds to the reconstruction of real patches: the reconstruction with it minus the one
+# without it. Each row has one component and six patches. Of the 24 most used components, the six
+# that change most are shown.
 
 
 def added_in_context(model, n_components=24, n_patches=6):

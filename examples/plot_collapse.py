@@ -2,9 +2,9 @@
 What collapse looks like
 ========================
 
-The l1 norm of the codes can be had for nothing: halve every code, double every atom, and the
-reconstruction stays the same. If nothing forbids it, that is what learning does. This shows it
-happen, and what three guards do about it.
+The l1 norm of the codes can be lowered at no cost: halve every code, double every atom, and the
+reconstruction stays the same. If nothing prevents it, this is what training does. This example
+shows it, and how three regularizers prevent it.
 """
 
 import matplotlib.pyplot as plt
@@ -15,13 +15,13 @@ from skvdl.datasets import load_digits
 from skvdl.plotting import AtomsDisplay
 
 # %%
-# No guard and three guards
-# -------------------------
-# ``regularizer`` is the guard: the variance hinge, which asks every component of the codes for a
-# standard deviation of at least ``variance_threshold`` and leaves the atoms alone; atoms of unit
-# norm; or weight decay. ``None`` is no guard at all. The learning rate is large and does not decay,
-# to see in 30 epochs what would take longer otherwise. There is no encoder, so that the codes are
-# those of the energy alone.
+# No regularizer and three regularizers
+# -------------------------------------
+# The parameter ``regularizer`` chooses between the variance hinge, which asks every component of
+# the codes for a standard deviation of at least ``variance_threshold`` and leaves the atoms free,
+# atoms of unit norm, weight decay, and ``None``. The learning rate is large and does not decay, so
+# that 30 epochs are enough to see what otherwise takes longer. There is no encoder, so that the
+# codes depend on the energy alone.
 
 X = load_digits().X_train
 settings = {
@@ -31,20 +31,25 @@ settings = {
     "learning_rate": "constant",
     "learning_rate_init": 0.02,
 }
-guards = {"none": None, "variance": "variance", "unit norm": "unit_norm", "decay": "weight_decay"}
+regularizers = {
+    "none": None,
+    "variance": "variance",
+    "unit norm": "unit_norm",
+    "decay": "weight_decay",
+}
 models = {
-    name: VDL(48, regularizer=guard, random_state=0, **settings).fit(X)
-    for name, guard in guards.items()
+    name: VDL(48, regularizer=regularizer, random_state=0, **settings).fit(X)
+    for name, regularizer in regularizers.items()
 }
 
 # %%
-# The l1 norm goes, and the zeros go with it
-# ------------------------------------------
-# Without a guard the l1 norm of the codes falls and falls. It weighs ever less beside the
-# reconstruction, and so the codes are ever less sparse: the penalty loses its hold. With any of
-# the guards the l1 norm settles, and far fewer zeros are lost.
+# The l1 norm shrinks, and zeros are lost
+# ---------------------------------------
+# Without a regularizer the l1 norm of the codes keeps falling. It counts less and less beside the
+# reconstruction, so that the codes become less and less sparse. With any of the regularizers the l1
+# norm settles, and far fewer zeros are lost.
 
-colours = dict(zip(guards, ("#D55E00", "#0072B2", "#009E73", "#CC79A7"), strict=True))
+colours = dict(zip(regularizers, ("#D55E00", "#0072B2", "#009E73", "#CC79A7"), strict=True))
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for ax, curve, title in zip(
     axes, ("l1", "sparsity"), ("l1 norm of a code", "zeros in the codes"), strict=True
@@ -60,7 +65,7 @@ axes[0].set_yscale("log")
 axes[0].set_yticks([2, 3, 5, 10], [2, 3, 5, 10])
 axes[0].minorticks_off()
 axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-axes[0].legend(title="guard", frameon=False, ncols=2, loc="lower left")
+axes[0].legend(title="regularizer", frameon=False, ncols=2, loc="lower left")
 plt.show()
 
 # %%
@@ -73,16 +78,16 @@ for name, model in models.items():
     print(f"{name:9}  l1 norm {first:4.1f} -> {last:3.1f}   mean norm of an atom {norms[name]:.1f}")
 
 # %%
-# On a common scale of colours:
+# The atoms on a common colour scale:
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 common = {"vmin": -1, "vmax": 1}
 for ax, name in zip(axes, ("none", "variance"), strict=True):
     AtomsDisplay.from_estimator(models[name], X=X, n_atoms=36, scale="shared", ax=ax, im_kw=common)
-    ax.set_title(f"guard: {name}", loc="left", fontsize="medium")
+    ax.set_title(f"regularizer: {name}", loc="left", fontsize="medium")
 plt.show()
 
 # %%
-# Which guard to take: for a dictionary each will do. The variance hinge, the default, looks at the
-# codes alone, so that it does not matter what the decoder is. ``skvdl.paper.make("unguarded-NL",
-# lam=0.005)`` builds the published ablation with a network.
+# For a dictionary, any of the three will do. The variance hinge, the default, depends on the codes
+# alone, so that it works for any decoder. ``skvdl.paper.make("unguarded-NL", lam=0.005)`` builds
+# the published ablation with a network.

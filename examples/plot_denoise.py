@@ -2,8 +2,8 @@
 Denoise a photograph
 ====================
 
-Given nothing but a noisy photograph, learn a dictionary from it and rebuild it without the noise.
-Nobody has to say how strong the noise is.
+Given only a noisy photograph, learn a dictionary from it and rebuild it without the noise. The
+strength of the noise is estimated.
 """
 
 import matplotlib.pyplot as plt
@@ -11,15 +11,16 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_sample_image
 
-from skvdl.images import ImageDenoiser, estimate_noise
+from skvdl import ImageDenoiser
+from skvdl.images import estimate_noise
 from skvdl.metrics import psnr
 from skvdl.plotting import ReconstructionDisplay
 
 # %%
 # A noisy photograph
 # ------------------
-# A part of scikit-learn's flower, with white noise of a standard deviation of 25, rounded and
-# clipped as a file would be.
+# A part of scikit-learn's flower, with white noise of standard deviation 25, rounded and clipped as
+# in a file.
 
 clean = load_sample_image("flower.jpg")[100:260, 220:380]
 rng = np.random.default_rng(0)
@@ -29,14 +30,15 @@ print(f"estimated noise: {estimate_noise(noisy):.1f}")
 # %%
 # Denoise it
 # ----------
-# Two lines. The result has the shape, the type and the range of what was given. For a photograph
-# of yours, ``denoiser.fit_transform("my_photograph.png")``.
+# This takes two lines. The result has the shape, type and range of the input. For a photograph of
+# your own, use ``denoiser.fit_transform("my_photograph.png")``.
 
 denoiser = ImageDenoiser(random_state=0)
 denoised = denoiser.fit_transform(noisy)
 
 # %%
-# The clean photograph is for judging the result. Smoothing, at its best width, is what to beat.
+# The clean photograph is used only to judge the result, in comparison with smoothing at its best
+# width.
 
 
 def quality(image):
@@ -57,7 +59,7 @@ plt.show()
 # %%
 # Details
 # -------
-# Petals come out smooth and edges sharp. What is as fine as the noise is lost.
+# Petals come out smooth and edges sharp. Details as fine as the noise are lost.
 
 
 def details(image):

@@ -2,8 +2,8 @@
 A linear probe with few labels
 ==============================
 
-Images are plenty, labels are dear. Codes can be learnt from all images, labelled or not, and a
-linear classifier on the codes from the few labels there are.
+Images are often plentiful and labels expensive. Codes can be learnt from all images, labelled or
+not, and a linear classifier on the codes from the few labels that exist.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ from skvdl.datasets import load_digits
 # %%
 # Codes from all images
 # ---------------------
-# :func:`~skvdl.datasets.load_digits` gives scikit-learn's digits in three parts, scaled. The model
-# sees the images for training, no labels.
+# :func:`~skvdl.datasets.load_digits` returns scikit-learn's digits in three parts, scaled. The
+# model sees the training images but no labels.
 
 digits = load_digits()
 vdl = VDL(64, max_iter=60, random_state=0).fit(digits.X_train)
@@ -29,8 +29,8 @@ vdl = VDL(64, max_iter=60, random_state=0).fit(digits.X_train)
 # %%
 # A classifier from few labels
 # ----------------------------
-# In a pipeline, ``fit`` would fit the codes anew, to the labelled images alone.
-# :class:`~sklearn.frozen.FrozenEstimator` keeps them as they are.
+# In a pipeline, ``fit`` would fit the model again, to the labelled images alone.
+# :class:`~sklearn.frozen.FrozenEstimator` keeps it as it is.
 
 raw = make_pipeline(StandardScaler(), LogisticRegression(max_iter=600))
 probe = make_pipeline(FrozenEstimator(vdl), StandardScaler(), LogisticRegression(max_iter=600))
@@ -38,9 +38,9 @@ probe = make_pipeline(FrozenEstimator(vdl), StandardScaler(), LogisticRegression
 # %%
 # How many labels it takes
 # ------------------------
-# scikit-learn's learning curve, here of draws of the labelled images: the first so many of a
-# random order of the training images, ten times. All are judged by the same test images, which
-# no model has seen.
+# The learning curve is averaged over ten draws of the labelled images. Each draw is a random order
+# of the training images, of which the first ones are labelled. All classifiers are judged by the
+# same test images, which no model has seen.
 
 X = np.concatenate([digits.X_train, digits.X_test])
 y = np.concatenate([digits.y_train, digits.y_test])

@@ -2,9 +2,9 @@
 Choose lam and beta by grid search
 ==================================
 
-A score of reconstruction alone always prefers the least `lam`, and one of sparsity the greatest.
-So measure both, look at the trade-off, and say what you want: here the best reconstruction with
-at least 70 % zeros.
+A score of reconstruction alone always prefers the smallest `lam`, and a score of sparsity alone the
+largest. Measure both, look at the trade-off, and state what you want: here the best reconstruction
+with at least 70 % zeros.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ from skvdl.plotting import ReconstructionDisplay, TradeOffDisplay
 # %%
 # A rule instead of a score
 # -------------------------
-# ``refit`` of :class:`~sklearn.model_selection.GridSearchCV` may be a function that chooses from
-# all results.
+# The parameter ``refit`` of :class:`~sklearn.model_selection.GridSearchCV` may be a function that
+# chooses from all results.
 
 
 def best_of_the_sparse(results):
@@ -42,8 +42,8 @@ print("chosen:", search.best_params_)
 # %%
 # The trade-off
 # -------------
-# One curve for each `beta`, `lam` along it, bars of one standard deviation over the folds. Further
-# up and right is better.
+# There is one curve for each `beta`, along which `lam` varies, with bars of one standard deviation
+# over the folds. Further up and right is better.
 
 display = TradeOffDisplay.from_grid_search(search)
 display.ax_.axvspan(0.7, 1, color="0.95", zorder=0)

@@ -2,8 +2,8 @@
 Fill gaps in a photograph
 =========================
 
-Dead pixels, scratches, a line of text across the picture: what is left of a patch is enough to find
-its code, and the code gives the whole patch.
+Some pixels may be missing because of dead sensors, scratches or a line of text. What is left of a
+patch is enough to find its code, and the code gives the whole patch.
 """
 
 import matplotlib.pyplot as plt
@@ -11,14 +11,14 @@ import numpy as np
 from scipy.ndimage import distance_transform_edt
 from sklearn.datasets import load_sample_image
 
-from skvdl.images import ImageDenoiser
+from skvdl import ImageDenoiser
 from skvdl.metrics import psnr
 
 # %%
 # Two kinds of damage
 # -------------------
-# In a piece of a photograph, half of the pixels are lost at random, or all that lie on scratches.
-# NaN marks them.
+# In a part of a photograph, half of the pixels are lost at random, or all pixels on scratches. NaN
+# marks them.
 
 roof = load_sample_image("china.jpg")[60:160, 120:300].astype(float)
 rows, columns = np.indices(roof.shape[:2])
@@ -31,10 +31,10 @@ damaged = {name: np.where(mask[..., None], np.nan, roof) for name, mask in masks
 # %%
 # Learn from the damaged image, and fill it
 # -----------------------------------------
-# ``fit`` smooths over the gaps to learn a dictionary; ``inpaint`` then codes what is seen of each
-# patch, and leaves it as it is. Once the gaps are filled there is a better image to learn from:
-# a second round gains half a decibel. Every third patch in either direction is used here; all of
-# them, with ``stride=1``, take longer and are a little better.
+# ``fit`` smooths over the gaps to learn a dictionary. ``inpaint`` then codes what is seen of each
+# patch, and leaves the seen pixels as they are. Once the gaps are filled, there is a better image
+# to learn from: a second round gains half a decibel. Here every third patch in either direction is
+# used. All patches, with ``stride=1``, take longer and give slightly better results.
 
 denoiser = ImageDenoiser(stride=3, max_patches=3000, random_state=0)
 filled = {}
@@ -43,7 +43,7 @@ for name, image in damaged.items():
     filled[name] = denoiser.fit(first).inpaint(image)
 
 # %%
-# The simplest way, for comparison: take the nearest pixel that is seen. The PSNR is that of the
+# For comparison, the simplest method takes the nearest pixel that is seen. The PSNR is that of the
 # missing pixels alone.
 
 

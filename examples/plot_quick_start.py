@@ -2,8 +2,8 @@
 Quick start
 ===========
 
-Learn a dictionary from scikit-learn's digits, look at its atoms, at the sparse codes and at what
-they rebuild. Nothing here needs more than ``fit``, ``transform`` and ``inverse_transform``.
+Learn a dictionary from scikit-learn's digits, and look at its atoms, its sparse codes and its
+reconstructions. This takes only ``fit``, ``transform`` and ``inverse_transform``.
 """
 
 import matplotlib.pyplot as plt
@@ -19,9 +19,9 @@ from skvdl.preprocessing import GlobalScaler
 # %%
 # Fit
 # ---
-# The defaults suit data with a standard deviation near 1. Pixels share a unit, so one scale for
-# all of them is enough: :class:`~skvdl.preprocessing.GlobalScaler`, here told to leave empty paper
-# at 0. `lam` says how sparse the codes shall be.
+# The defaults suit data with a standard deviation near 1. Pixels share a unit, so one scale for all
+# of them is enough: :class:`~skvdl.preprocessing.GlobalScaler`, here with ``mean=0`` so that empty
+# paper stays at 0. The larger `lam` is, the sparser are the codes.
 
 X_train, X_test = train_test_split(load_digits().data, random_state=0)
 scaler = GlobalScaler(mean=0)
@@ -31,18 +31,18 @@ model = make_pipeline(scaler, vdl).fit(X_train)
 # %%
 # Codes
 # -----
-# A code has 64 numbers, none of them negative, most of them zero.
+# A code has 64 numbers, none of them negative and most of them zero.
 
 codes = model.transform(X_test)
 active = (codes > 0).sum(axis=1).mean()
 explained = vdl.score(scaler.transform(X_test))
-print(f"codes of new digits: {sparsity(codes):.0%} zeros, {active:.0f} of 64 atoms a digit")
+print(f"codes of new digits: {sparsity(codes):.0%} zeros, {active:.0f} of 64 atoms per digit")
 print(f"they explain {explained:.0%} of the variance")
 
 # %%
 # Back to pixels
 # --------------
-# ``inverse_transform`` rebuilds the digits, here ones that the model has never seen.
+# ``inverse_transform`` reconstructs the digits, here some that the model has never seen.
 
 ReconstructionDisplay.from_estimator(model, X_test, n_images=10, im_kw={"cmap": "gray_r"})
 plt.show()
@@ -50,15 +50,15 @@ plt.show()
 # %%
 # Atoms
 # -----
-# Each atom is a small image: what its component adds where it is active. Red adds ink, blue takes
-# it away.
+# Each atom is a small image: what its component adds when it is active. Red adds ink, blue removes
+# it.
 
 AtomsDisplay.from_estimator(vdl, X=scaler.transform(X_test))
 plt.show()
 
 # %%
-# How a digit is made of them: the reconstruction is a sum of atoms, each times its number in the
-# code. These are the largest parts of one digit, and the sum of all of them.
+# The reconstruction of a digit is a sum of atoms, each multiplied by its number in the code. These
+# are the largest parts of one digit, and the sum of all its parts.
 
 digit = 3
 parts = codes[digit, :, None] * vdl.components_
@@ -76,8 +76,8 @@ plt.show()
 # %%
 # How training went
 # -----------------
-# The energy falls, the share of zeros settles, and no component is dead. A component is dead when
-# no row of an epoch used it.
+# The energy falls, the share of zeros settles, and no component is dead. A component is dead if no
+# row of an epoch uses it.
 
 TrainingCurveDisplay.from_estimator(vdl)
 plt.show()

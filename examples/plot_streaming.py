@@ -3,7 +3,7 @@ Learn from a stream
 ===================
 
 Data that do not fit into memory, or do not exist yet, come in pieces. ``partial_fit`` learns from
-one piece after the other, of any number of rows, and the model can be used at any time between.
+one piece after the other. Pieces may differ in size, and the model can be used at any time.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from skvdl.plotting import AtomsDisplay
 # %%
 # A stream
 # --------
-# Patches from random places of a photograph, at half its resolution, 250 at a time. A generator
-# stands for whatever a camera, a file or a queue would deliver.
+# Patches come from random places of a photograph at half its resolution, 250 at a time. A generator
+# stands in for a camera, a file or a queue.
 
 photograph = load_sample_image("china.jpg")[:426].astype(np.float32) / 255
 photograph = photograph.reshape(213, 2, 320, 2, 3).mean(axis=(1, 3))
@@ -25,7 +25,7 @@ every_patch = np.lib.stride_tricks.sliding_window_view(photograph, (8, 8, 3))[:,
 
 
 def stream(first, last, seed):
-    """Yield patches from some columns, without their mean and scaled; there is always more."""
+    """Yield patches from some columns, without their mean and scaled, forever."""
     rng = np.random.default_rng(seed)
     while True:
         tops, lefts = rng.integers(len(every_patch), size=250), rng.integers(first, last, size=250)
@@ -36,9 +36,8 @@ def stream(first, last, seed):
 # %%
 # Learn
 # -----
-# A piece is gone once it was learnt from. At some moments the model is judged by patches of the
-# right quarter of the photograph, where the stream does not come from, and a copy of its atoms is
-# kept.
+# Each piece is used once. At some moments the model is judged by patches of the right quarter of
+# the photograph, which the stream leaves out, and a copy of its atoms is kept.
 
 held_out = next(stream(240, 313, seed=1))
 moments = [1, 4, 16, 64, 256, 640]
@@ -58,7 +57,7 @@ print(
 # %%
 # What it has learnt, and when
 # ----------------------------
-# Atoms start as patches of the first piece. Below, eight of them, each in a column of its own,
+# Atoms start as patches of the first piece. The grid shows eight of them, each in its own column,
 # at the same moments as in the curve.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
@@ -74,7 +73,7 @@ right.set_title("eight atoms, from the first piece to the last", loc="left", fon
 plt.show()
 
 # %%
-# All atoms in the end: the sky and other colours, edges, and the pattern of the palace.
+# All atoms at the end: the sky and other colours, edges, and the pattern of the palace.
 
 AtomsDisplay.from_estimator(vdl, image_shape=(8, 8, 3), X=held_out)
 plt.show()

@@ -1,7 +1,8 @@
 """Sparse coding with variance regularisation, compatible with scikit-learn.
 
-The estimators are here; the public modules `datasets`, `images`, `metrics`, `paper`, `plotting` and
-`preprocessing` are imported when they are first used. All other modules are private.
+The two estimators and `ImageDenoiser` are here. The public modules `datasets`, `images`, `metrics`,
+`paper`, `plotting` and `preprocessing` are imported when they are first used. All other modules are
+private.
 """
 
 from importlib import import_module

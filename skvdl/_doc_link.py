@@ -13,7 +13,7 @@ class DocLinkMixin:
     _doc_link_template = _PAGES
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
-        """Name of the page: that of the class in the public module it is documented in."""
+        """Return the name of the page, which is that of the class in its public module."""
         kind = type(self)
         top = sys.modules["skvdl"]
         if kind.__name__ in top.__all__:

@@ -1,4 +1,4 @@
-"""Tensors, wherever they are, as arrays."""
+"""Tensors on any device as arrays."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ __all__ = ["to_host"]
 
 
 def to_host(values: Any) -> Any:
-    """Return the array of a tensor, dense and on the CPU; anything else as it is."""
+    """Return a tensor as a dense array on the CPU, and anything else unchanged."""
     if not hasattr(values, "detach"):
         return values
     return values.detach().cpu().to_dense().numpy()

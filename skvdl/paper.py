@@ -1,7 +1,7 @@
-"""The systems of the paper by name, with its settings: tables of parameters, nothing more.
+"""The systems of the paper by name, with its settings.
 
-`SYSTEMS` has the names of the eight that the paper compares, `ABLATIONS` of the two without any
-guard against collapse, `DATASETS` and `RECIPES` the other choices of `make`.
+`SYSTEMS` has the names of the eight systems that the paper compares, and `ABLATIONS` those of the
+two without a regularizer. `DATASETS` and `RECIPES` have the other choices of `make`.
 """
 
 from typing import Any
@@ -17,8 +17,9 @@ ABLATIONS = ("unguarded", "unguarded-NL")
 DATASETS = ("mnist", "natural")
 RECIPES = ("paper", "fast")
 
-# What makes a system what it is, and whose published row gives its other settings. The ablation
-# is VDL without its hinge; the other three are told in the text, relative to SDL.
+# The row of the published table that a system takes its settings from, and what it changes in
+# them. WDL and DO are described in the paper's text, relative to SDL. The ablation is VDL without
+# its hinge.
 _KINDS: dict[Any, Any] = {
     "SDL": ("SDL", {"regularizer": "unit_norm", "beta": 0.0}),
     "VDL": ("VDL", {"regularizer": "variance", "beta": 10.0, "variance_threshold": 0.5}),
@@ -91,8 +92,8 @@ _RATES = {
 
 # The fast recipe's batches, of a linear decoder and of a network.
 _FAST_BATCH = {False: 250, True: 125}
-# Where the fast recipe needs other than the estimators' defaults: parameters of a (dataset,
-# system) pair. Without the hinge an encoder takes longer to become sparse; with atoms from the data
+# Parameters of (dataset, system) pairs for which the estimators' defaults do not suffice in the
+# fast recipe. Without the hinge an encoder takes longer to become sparse; with atoms from the data
 # to start from, fewer components die than in the paper, and codes are less sparse.
 _LONGER = {"init": "random", "learning_rate_init": 3e-3, "max_iter": 30}
 # With a network it also kills components if it learns fast. FISTA would take some fifty
@@ -138,15 +139,15 @@ def _published_row(system: str) -> str:
 
 
 def lams(system: str, dataset: str = "mnist") -> tuple[float, ...]:
-    """Weights of the l1 norm at which the paper trains a system.
+    """Return the weights of the l1 norm at which the paper trains a system.
 
     Parameters
     ----------
     system : str
-        One of `SYSTEMS` or `ABLATIONS`. What the paper does not list has those of SDL or SDL-NL;
-        the ablations have those of VDL and VDL-NL.
+        One of `SYSTEMS` or `ABLATIONS`. Systems that the paper does not list have the weights of
+        SDL or SDL-NL, and the ablations those of VDL and VDL-NL.
     dataset : {"mnist", "natural"}, default="mnist"
-        Which data.
+        The data.
 
     Returns
     -------
@@ -173,31 +174,32 @@ def make(
     random_state: int | np.random.RandomState | None = None,
     **overrides: Any,
 ) -> VarianceDictionaryLearning | NonLinearVDL:
-    """Build one of the paper's systems, not fitted yet.
+    """Build one of the paper's systems.
 
     Parameters
     ----------
     system : str
         One of `SYSTEMS`: SDL (unit norm), VDL (variance hinge), WDL (weight decay) and DO (unit
         norm, no encoder), each with a linear decoder, or with a network as "SDL-NL" and so on;
-        or one of `ABLATIONS`, VDL and VDL-NL without any guard against collapse.
+        or one of `ABLATIONS`, VDL and VDL-NL without a regularizer.
     dataset : {"mnist", "natural"}, default="mnist"
         Data whose published settings to use.
     lam : float
         Weight of the l1 norm; `lams` has the published ones.
     recipe : {"paper", "fast"}, default="paper"
-        How to learn: as published, 200 or 100 epochs at a constant rate, the best one kept by
-        the energy of rows set aside from those given to `fit`; or the same system in far fewer
-        epochs, with the estimators' own start, step and rates wherever these suffice.
+        How to train. "paper" runs the published 200 or 100 epochs at the published rates, sets
+        some of the rows given to `fit` aside and keeps the epoch with their lowest energy.
+        "fast" trains the same system in far fewer epochs, with the estimators' own initial
+        weights, step and rates wherever these suffice.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, shuffling and the validation split.
     **overrides : dict
-        Parameters of the estimator to set otherwise.
+        Parameters of the estimator that replace the published ones.
 
     Returns
     -------
     VarianceDictionaryLearning or NonLinearVDL
-        The estimator.
+        The estimator, not fitted.
 
     Examples
     --------

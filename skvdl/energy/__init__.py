@@ -7,8 +7,9 @@ Rows are samples. For a batch `Y` (n x d) with codes `Z` (n x l), decoder `D` an
     + gamma * sum_i 1/l ||z_i - E(y_i)||^2              proximity to the encoder's prediction
     + lam   * sum_i ||z_i||_1                           l1 norm
 
-The hinge is one sum per batch where everything else is a sum over rows. In proportion to the rows,
-it pulls on each of them equally in a batch of any size; 250 rows is the batch of the paper.
+The hinge is one sum per batch, whereas everything else is a sum over rows. Its weight is therefore
+proportional to the number of rows, so that it acts equally on each row in a batch of any size. The
+paper uses batches of 250 rows.
 """
 
 from ._problem import HINGE_ROWS, EnergySettings, Problem

@@ -14,7 +14,7 @@ HINGE_ROWS = 250
 
 @dataclass(frozen=True)
 class EnergySettings:
-    """Weights of the energy's terms, and which codes compete.
+    """Weights of the terms of the energy, and which codes are allowed.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class EnergySettings:
         Whether codes are non-negative.
     beta : float
         Weight of the variance hinge, per 250 rows. It couples the rows of a batch; without it
-        each row is a problem of its own.
+        each row is a separate problem.
     variance_threshold : float
         Standard deviation the hinge asks of every component.
     gamma : float
@@ -56,7 +56,7 @@ class Problem:
     settings : EnergySettings
         Weights of the other terms.
     target : torch.Tensor of shape (n, l), optional
-        The encoder's prediction, which codes should stay close to; 0 when not given.
+        The encoder's prediction, which codes should stay close to; 0 by default.
     """
 
     def __init__(
@@ -90,18 +90,18 @@ class Problem:
         return plain and isinstance(self.data, QuadraticTerm)
 
     def to(self, dtype: torch.dtype) -> "Problem":
-        """State a lasso in another precision, before any row was taken out."""
+        """Restate a lasso in another precision, before any row was taken out."""
         assert isinstance(self.data, QuadraticTerm)
         return Problem(self.data.to(dtype), self.settings)
 
     def start(self, init: torch.Tensor | None) -> torch.Tensor:
-        """Codes to start from: a copy of those given, without what is negative and must not be."""
+        """Return a copy of the codes to start from, clipped at 0 if codes are non-negative."""
         if init is None:
             return self.data.Y.new_zeros(len(self.data.Y), self.data.n_components)
         return init.relu() if self.positive else init.clone()
 
     def take(self, rows: torch.Tensor) -> None:
-        """Keep some rows only."""
+        """Keep only some rows."""
         self.data.take(rows)
 
     def curvature(self) -> torch.Tensor:

@@ -19,7 +19,8 @@ def l1(Z: torch.Tensor) -> torch.Tensor:
 def variance_hinge(Z: torch.Tensor, threshold: float) -> torch.Tensor:
     """Squared hinge ``[(threshold - std)_+]^2`` on each component's deviation over the batch.
 
-    The standard deviation is taken with n - 1. It is 0 for a single row, which has none.
+    The standard deviation is computed with n - 1. The hinge is 0 for a single row, which has no
+    standard deviation.
     """
     n = Z.shape[0]
     if n < 2:
@@ -51,7 +52,7 @@ def variance_hinge_force(
     Returns
     -------
     deviation : torch.Tensor of shape (n, l)
-        Codes less their mean over the batch.
+        Codes minus their mean over the batch.
     pull : torch.Tensor of shape (l,)
         ``(threshold - std)_+ / std``, 0 where a component does not vary. The gradient is
         ``-2 / (n - 1) * pull * deviation``.

@@ -1,4 +1,4 @@
-"""The scikit-learn contract, once: validate, arrays to tensors, engine, tensors to arrays."""
+"""The scikit-learn contract of all estimators: validation, and arrays to tensors and back."""
 
 import copy
 import math
@@ -37,7 +37,7 @@ _AUTO_STEPS = 3000
 _AUTO_EPOCHS_MOST = 300
 # Relative change of the codes at which inference in `fit` stops, as published.
 _INFERENCE_TOL = 1e-3
-# Rows of a chunk in transform: as many as keep its tensors near 16 MB each, but at least some.
+# A chunk in transform has as many rows as keep its tensors near 16 MB each, and at least these.
 _CHUNK_ELEMENTS = 2**21
 _CHUNK_ROWS = 256
 # What `transform`, `score` and `duality_gap` read; everything else was settled in `fit`.
@@ -91,7 +91,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         "device": [StrOptions({"auto", "cpu", "cuda", "mps"})],
         "verbose": ["verbose"],
     }
-    # Epochs of max_iter="auto" at least.
+    # Smallest number of epochs of max_iter="auto".
     _auto_epochs_least: ClassVar[int]
     # What the names of the codes' columns begin with.
     _feature_prefix: ClassVar[str]
@@ -224,7 +224,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         codes : ndarray, torch.Tensor or CSR matrix of shape (n_samples, n_components)
-            The codes, in the kind of container the data came in.
+            The codes; a tensor on the same device if `X` is a tensor.
         """
         data, container = self._validate_fitted(X)
         wrap = container.sparse if self.sparse_output else container.dense
@@ -258,7 +258,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             return container.join(parts, codes.shape[0])
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Share of the variance of data that their reconstruction explains.
+        """Compute the share of the variance of data that their reconstructions explain.
 
         It takes no account of sparsity: used alone to choose `lam`, it always prefers the smallest.
 
@@ -292,7 +292,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return 1.0 - error / total
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the columns of codes.
+        """Return the names of the columns of codes.
 
         Parameters
         ----------
@@ -302,7 +302,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         names : ndarray of str objects
-            A short prefix with the number of the component: "vdl0", "vdl1" and so on.
+            A short prefix with the number of the component: "vdl0", "vdl1" and so on for a
+            dictionary, "vdlnl0" and so on for a network.
         """
         check_is_fitted(self)
         _check_feature_names_in(self, input_features, generate_names=False)
@@ -394,7 +395,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return X[order[n_validation:]], X[order[:n_validation]]
 
     def _settings(self, n_rows: int) -> tuple[EnergySettings, SolverSettings, TrainingSettings]:
-        """What the engine needs to know of the parameters."""
+        """Translate the parameters into settings of the engine."""
         n_batches = len(batch_slices(n_rows, self.batch_size))
         auto_epochs = max(self._auto_epochs_least, math.ceil(_AUTO_STEPS / n_batches))
         energy = EnergySettings(
@@ -479,7 +480,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             raise ValueError(
                 "The fitted model has layers {}, encoder={!r} and positive_code={}, ".format(*built)
                 + "the parameters ask for {}, {!r} and {}: ".format(*wanted)
-                + "training cannot go on. Use warm_start=False and fit to start anew."
+                + "training cannot go on. Use warm_start=False and fit to start again."
             )
 
     def _publish(self, learner: Learner, history: History, n_iter: int) -> None:
@@ -497,7 +498,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         self.n_dead_components_ = (history.curves["dead"] or [0])[-1]
 
     def _coder(self) -> Coder:
-        """Prepare what computes codes, as the parameters of `transform` ask for."""
+        """Build the coder that the parameters of `transform` ask for."""
         return Coder(
             self.decoder_,
             self.encoder_,
@@ -549,7 +550,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle weights on the CPU, so that they open where no other device is."""
+        """Pickle weights on the CPU, so that they can be loaded without any other device."""
         state = super().__getstate__().copy()
         if "_learner" in state:
             learner = copy.deepcopy(self._learner).to("cpu")
@@ -557,7 +558,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Bring weights back to the device they were on, or to the CPU where it is missing."""
+        """Move weights back to the device they were on, or to the CPU if it is missing."""
         super().__setstate__(state)
         if hasattr(self, "_learner"):
             kind = self.device_.partition(":")[0]

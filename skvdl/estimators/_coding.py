@@ -19,11 +19,11 @@ class Coder:
     decoder : Decoder
         Decoder.
     encoder : LISTA or None
-        Encoder, whose prediction is where the solver starts.
+        Encoder; the solver starts at its prediction.
     energy : EnergySettings
         What codes minimise.
     solver : SolverSettings
-        How.
+        How it is minimised.
     predict : bool
         Whether the encoder's prediction is enough for rows without missing entries.
     look_for_nan : bool
@@ -77,7 +77,7 @@ class Coder:
         return found.codes
 
     def warn(self) -> None:
-        """Say once how many rows did not converge, at the line of the user's that asked."""
+        """Warn once of all rows that did not converge, at the user's line of code."""
         if self.n_missed:
             warnings.warn(
                 f"The codes of {self.n_missed} of {self.n_rows} rows are not within "
@@ -89,7 +89,7 @@ class Coder:
 
 
 def caller_level() -> int:
-    """Stack level, for a warning of the calling function, of the first frame of the user's."""
+    """Return the stack level of the user's code, for a warning by the calling function."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

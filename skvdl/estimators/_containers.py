@@ -15,7 +15,7 @@ _DTYPES = [np.float64, np.float32]
 
 
 class Container:
-    """The kind of container a caller gave, to be given back.
+    """The kind of container that a caller passed, in which results are returned.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Container:
         return tensor.to(self.device).to_sparse()
 
     def join(self, parts: Iterable[Any], n_rows: int) -> Any:
-        """Put chunks below each other, each as soon as it comes."""
+        """Concatenate chunks, each as soon as it is computed."""
         parts = iter(parts)
         first = next(parts)
         if sparse.issparse(first):
@@ -67,7 +67,7 @@ def _to_csr(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _wrap_array(array: np.ndarray) -> torch.Tensor:
-    """Tensor on the memory of an array; nothing here ever writes to it."""
+    """Return a tensor that shares the memory of an array; nothing here writes to it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -114,15 +114,16 @@ def data_to_tensor(
     Parameters
     ----------
     estimator : estimator
-        Whose `n_features_in_` is set, or compared with.
+        Estimator whose `n_features_in_` is set or compared with.
     X : {array-like, torch.Tensor} of shape (n_samples, n_features)
         Data.
     reset : bool
         Whether to set `n_features_in_` rather than compare with it.
     dtype : torch.dtype, optional
-        Type of the result; that of the data when not given, float64 for integers.
+        Type of the result. By default that of the data; arrays of integers become float64,
+        tensors of integers float32.
     min_samples : int, default=1
-        Rows required.
+        Minimum number of rows.
     allow_nan : bool, default=False
         Whether NaN may stand for missing entries.
 
@@ -188,7 +189,7 @@ def rows_to_tensor(rows: Any, device: torch.device) -> torch.Tensor:
     rows : torch.Tensor or CSR matrix
         The rows.
     device : torch.device
-        Where to.
+        Target device.
 
     Returns
     -------

@@ -14,7 +14,7 @@ def available_devices() -> list[str]:
 
 
 def resolve_device(name: str, dtype: torch.dtype) -> torch.device:
-    """Turn "auto" into a device that is there and knows the dtype, and refuse any other."""
+    """Return the device of this name, or the best one that supports the dtype for "auto"."""
     present = available_devices()
     if dtype == torch.float64 and "mps" in present:
         if name == "mps":

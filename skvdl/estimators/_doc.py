@@ -75,7 +75,7 @@ _PARAMETERS = {
     "tol": """float
         Relative improvement of the validation energy that counts, for ``early_stopping=True``.""",
     "revive_dead": """bool
-        Whether components that no row of an epoch used start anew, from rows that are
+        Whether components that no row of an epoch used are reset, to point at rows that are
         reconstructed badly.""",
     "warm_start": """bool
         Whether `fit` continues from the result of the previous call.""",
@@ -127,7 +127,7 @@ _NOTES = """After `fit`, the methods `transform`, `score` and `duality_gap` read
 
 
 def fill_doc(**words: object) -> Callable[[type[T]], type[T]]:
-    """Write the documentation that both classes share into the places left for it."""
+    """Insert the documentation that both classes share into their docstrings."""
 
     def fill(cls: type[T]) -> type[T]:
         if cls.__doc__ is None:  # python -OO

@@ -27,8 +27,8 @@ class VarianceDictionaryLearning(BaseVDL):
         Length of a code, the number of atoms.
 
     init : {"data", "random"}, default="data"
-        Where learning starts: atoms at samples drawn from the data and the encoder at ISTA on
-        them, or all weights at random.
+        How weights are initialised. "data" points the atoms at samples drawn from the data and
+        sets the encoder to ISTA on these atoms; "random" draws all weights at random.
 
     %(parameters)s
 
@@ -154,7 +154,7 @@ class VarianceDictionaryLearning(BaseVDL):
         return self.decoder_.atoms().cpu().numpy()
 
     def duality_gap(self, X: ArrayLike) -> Any:
-        """How far the codes of data can be from exact.
+        """Bound how far the energy of codes is above its minimum.
 
         Parameters
         ----------
@@ -164,9 +164,15 @@ class VarianceDictionaryLearning(BaseVDL):
         Returns
         -------
         gap : ndarray or torch.Tensor of shape (n_samples,)
-            By what share of itself the energy of the codes that `transform` computes can exceed
-            the minimum at most. Large for codes of the encoder, at most `transform_tol` for
-            ``transform_method="fista"`` if that converged. There is none for ``lam=0``.
+            Upper bound, for each row, of the difference between the energy of its code and the
+            minimum, relative to the energy. The code is the one that `transform` computes. The
+            gap is large for codes of the encoder, and at most `transform_tol` for
+            ``transform_method="fista"`` if that converged.
+
+        Raises
+        ------
+        ValueError
+            If ``lam=0``, for which there is no gap, or if entries of `X` are missing.
         """
         return self._gaps(X)
 

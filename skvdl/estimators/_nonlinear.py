@@ -17,8 +17,8 @@ from ._doc import fill_doc
 class NonLinearVDL(BaseVDL):
     """Sparse coding with a multi-layer decoder whose codes are kept from collapsing.
 
-    The same as :class:`VarianceDictionaryLearning` with a network with relu hidden layers in place
-    of the dictionary. A network has no atoms whose norms could be bounded; the hinge on the
+    The same as :class:`VarianceDictionaryLearning`, but with a network with relu hidden layers in
+    place of the dictionary. A network has no atoms whose norms could be bounded; the hinge on the
     variance of the codes works for any decoder.
 
     Parameters
@@ -28,7 +28,7 @@ class NonLinearVDL(BaseVDL):
 
     hidden_layer_sizes : int or tuple of int, default=(1024,)
         Width of each hidden layer of the decoder, from the code outwards. A single number is the
-        width of the only one.
+        width of the only hidden layer.
 
     %(parameters)s
 

@@ -37,7 +37,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
     """Denoise images, or fill gaps in them, by sparse codes of their patches.
 
     `fit` learns a dictionary of patches, from clean pictures or from the noisy image itself.
-    `transform` approximates each patch, less its mean, by as few atoms as its noise allows and
+    `transform` approximates each patch, minus its mean, by as few atoms as its noise allows and
     averages where patches overlap. That first estimate shows which patches look alike and what
     a group of them has in common. Each refinement then replaces every noisy patch by its best
     linear estimate, given the mean and the covariance of its group.
@@ -60,7 +60,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
 
     sigma : float, default=None
         Standard deviation of the noise in the units of the images. None estimates it from each
-        image by :func:`estimate_noise`.
+        image by :func:`~skvdl.images.estimate_noise`.
 
     n_refinements : int, default=3
         Number of refinements by groups of similar patches. With 0, the result is that of the
@@ -97,10 +97,10 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
     whenever they are used. All other parameters take effect in `fit`; `patch_size` has to stay as
     it was there.
 
-    The default dictionary is not variance-regularised: its atoms are held at unit norm. Four
-    settings of the variance hinge, chosen from twenty, changed the mean PSNR of six denoised
-    photographs by less than 0.05 dB and none was better at all of three noise levels, so the
-    option with fewer parameters is used (``benchmarks/bench_denoiser_dictionary.py``).
+    By default the denoiser does not use variance regularisation: its atoms are held at unit norm.
+    On six photographs, four settings of the variance hinge chosen from twenty changed the mean
+    PSNR by less than 0.05 dB, and none was better at all of three noise levels (``python -m
+    benchmarks.bench_denoiser_dictionary``). The option with fewer parameters is used.
 
     References
     ----------
@@ -113,7 +113,7 @@ class ImageDenoiser(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skvdl.images import ImageDenoiser
+    >>> from skvdl import ImageDenoiser
     >>> x = np.arange(48)
     >>> clean = np.where((x // 12 + x[:, None] // 12) % 2, 200.0, 50.0)
     >>> noisy = clean + np.random.default_rng(0).normal(0, 20, clean.shape)

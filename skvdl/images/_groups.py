@@ -114,7 +114,7 @@ def shrink_by_group(noisy: Tensor, pilot: Tensor) -> tuple[Tensor, Tensor]:
     estimates : torch.Tensor of shape (groups, n, d)
         ``m + C (C + I)^-1 (y - m)`` with mean m and covariance C of the group's pilots.
     weights : torch.Tensor of shape (groups,)
-        ``1 / (1 + tr C (C + I)^-1)``: the less of the noise is let through, the greater.
+        ``1 / (1 + tr C (C + I)^-1)``, larger where less of the noise is let through.
     """
     mean = pilot.mean(dim=1, keepdim=True)
     spread = pilot - mean

@@ -11,7 +11,8 @@ from ..models import linear_term
 from ..solvers import RestartingFista
 from ._patches import PatchAverage, PatchGrid, channel_means
 
-# Relative change of a code at which it is good enough for the eye, and iterations at most.
+# Relative change of a code at which it is good enough for the eye, and maximum number of
+# iterations.
 _TOL = 1e-3
 _MAX_ITER = 1000
 
@@ -39,7 +40,7 @@ def fill_gaps(
     Returns
     -------
     torch.Tensor of shape (height, width, channels)
-        The image without gaps; what was seen may have changed by rounding only.
+        The image without gaps; what was seen changes at most by rounding.
     """
     grid = PatchGrid(image.shape, size, stride)
     # the mean of what is seen is not that of the whole patch
@@ -49,7 +50,7 @@ def fill_gaps(
         average = _code_gaps(image, seen, atoms, grid, verbose)
         reached = ~seen & average.covered()
         if not reached.any():
-            # gaps end where patches of the grid do; with all patches one crosses a border
+            # the gaps end where patches of the grid do; of all patches, some cross the borders
             everywhere = PatchGrid(image.shape, size, 1)
             average = _code_gaps(image, seen, atoms, everywhere, verbose)
             reached = ~seen & average.covered()

@@ -41,7 +41,7 @@ def draw_patches(
     max_patches: int,
     random: np.random.RandomState,
 ) -> tuple[np.ndarray, int]:
-    """Draw patches to learn from, less their means and scaled to noise of variance 1.
+    """Draw patches to learn from, minus their means and scaled to noise of variance 1.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def draw_patches(
     """
     drawn: list[Tensor] = []
     n_channels = None
-    # more than needed, because some have nothing but noise in them
+    # more than needed, because some contain only noise
     quota = max(2, -(-4 * max_patches // len(sources)))
     for source in sources:
         with source.opened() as image:
@@ -80,7 +80,7 @@ def draw_patches(
         drawn.append(patches - channel_means(patches, grid.channels))
         n_channels = grid.channels
     found = torch.cat(drawn)
-    # two standard deviations above the energy of noise alone
+    # two standard deviations above the squared norm of noise alone
     freedom = found.shape[1] - grid.channels
     lively = found[found.square().sum(dim=1) > freedom + 2 * (2 * freedom) ** 0.5]
     found = lively if len(lively) >= 2 else found

@@ -9,7 +9,7 @@ def estimate_noise(image: ArrayLike) -> float:
 
     The estimate is the median of the finest differences, of fourth order along both axes, which
     hardly see the picture. Dense texture is partly taken for noise, so pass the standard deviation
-    to :class:`ImageDenoiser` where you know it.
+    to :class:`~skvdl.ImageDenoiser` if you know it.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def std_of(image: np.ndarray) -> float:
 
 
 def to_tensor(image: np.ndarray, mean: float, scale: float) -> Tensor:
-    """Return the pixels less their mean and scaled, with channels, in single precision."""
+    """Return the pixels minus a mean and scaled, with channels, in single precision."""
     image = image.reshape(*image.shape[:2], -1)
     pixels = np.empty(image.shape, dtype=np.float32)
     # row by row, so that a large image is not copied in double precision

@@ -25,7 +25,7 @@ def matching_pursuit(
     approximation : torch.Tensor of shape (n, d)
         The projections of the rows on the atoms chosen for them.
     n_atoms : torch.Tensor of shape (n,)
-        How many these are.
+        Number of atoms of each row.
     """
     residual = Y.clone()
     n_atoms = torch.zeros_like(Y[:, 0], dtype=torch.long)
@@ -42,7 +42,7 @@ def matching_pursuit(
         length = torch.linalg.vector_norm(direction, dim=2, keepdim=True)
         direction = direction / length.clamp_min(smallest)
         rest = rest - (rest[:, None] @ direction.transpose(1, 2) @ direction)[:, 0]
-        # an atom within the span of the others: no atom can lower the error any more
+        # if the best atom is within the span of the others, no atom can lower the error any more
         useful = length[:, 0, 0] > smallest
         residual[active[useful]] = rest[useful]
         n_atoms[active[useful]] += 1

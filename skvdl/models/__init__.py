@@ -1,7 +1,7 @@
 """What is learnt: decoders, which turn codes into data, and the encoder, which predicts codes.
 
-A decoder owns its physics: the forward pass, its data term for a batch, its curvature, and how
-gradients come back to its weights. A new decoder is one subclass of `Decoder`.
+A decoder defines its forward pass, its data term for a batch, its curvature, and how gradients come
+back to its weights. A new decoder is one subclass of `Decoder`.
 """
 
 from ._data_terms import DataTerm, QuadraticTerm

@@ -39,7 +39,7 @@ class DataTerm(ABC):
         """Second derivative of the reconstruction error: a bound, or an estimate."""
 
     def take(self, rows: torch.Tensor) -> None:
-        """Keep some rows only."""
+        """Keep only some rows."""
         self.Y = self.Y[rows]
         if self.centre is not None:
             self.centre = self.centre[rows]
@@ -73,7 +73,7 @@ class DataTerm(ABC):
         self.step = step
 
     def descend(self, Z: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Codes after one gradient step, written into `out` where given."""
+        """Codes after one gradient step, written into `out` if given."""
         return torch.addcmul(Z, self.grad(Z), self.step, value=-1, out=out)
 
 
@@ -86,4 +86,4 @@ class QuadraticTerm(DataTerm):
 
     @abstractmethod
     def to(self, dtype: torch.dtype) -> "QuadraticTerm":
-        """Build the term anew in another precision, before anything was added or taken out."""
+        """Rebuild the term in another precision, before anything was added or taken out."""

@@ -1,4 +1,4 @@
-"""What every decoder has: autograd does for a new one what the others write by hand."""
+"""What every decoder has; autograd does for a new one what the others do by hand."""
 
 from abc import ABC, abstractmethod
 
@@ -10,7 +10,7 @@ from ._weights import gram_bound
 
 
 class Decoder(nn.Module, ABC):
-    """From codes to data. A subclass needs no more than its parameters and `forward`.
+    """Map codes to data. A subclass needs only its parameters and `forward`.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Decoder(nn.Module, ABC):
 
     @property
     def matrices(self) -> list[nn.Parameter]:
-        """Weights that weight decay pulls at, and whose columns unit norm scales."""
+        """Weights that weight decay applies to, and whose columns can be held at unit norm."""
         return [p for p in self.parameters() if p.ndim > 1]
 
     @property
@@ -74,10 +74,10 @@ class Decoder(nn.Module, ABC):
         seen : torch.Tensor of shape (n, n_features), optional
             1 for entries that count, 0 for others, which may be any finite number.
         n_evaluations : int, default=50
-            How often the term is likely to be evaluated: more preparation pays if often.
+            Expected number of evaluations: the more, the more preparation pays off.
         curvature : torch.Tensor of shape (), optional
-            `curvature` of the decoder if roughly known, to spare its computation; a decoder whose
-            terms are quadratic ignores it.
+            `curvature` of the decoder, if it is roughly known, so that it need not be computed. A
+            decoder whose terms are quadratic ignores it.
 
         Returns
         -------
@@ -88,9 +88,10 @@ class Decoder(nn.Module, ABC):
 
     @torch.no_grad()
     def curvature(self) -> torch.Tensor:
-        """Second derivative of the reconstruction error, were all atoms to add up.
+        """Second derivative of the reconstruction error if reconstructions were sums of atoms.
 
-        Exact for an affine decoder; elsewhere an estimate, neither an upper nor a lower bound.
+        An upper bound for an affine decoder; otherwise an estimate, neither an upper nor a lower
+        bound.
         """
         return gram_bound(self.atoms()) * (2.0 / self.n_features)
 
@@ -106,7 +107,7 @@ class Decoder(nn.Module, ABC):
         Y : torch.Tensor of shape (n, n_features)
             Data.
         term : DataTerm, optional
-            The data term that the codes were found with: what it computed last may be of use.
+            The data term that the codes were found with, whose last evaluation may be reused.
 
         Returns
         -------
@@ -140,7 +141,7 @@ class Decoder(nn.Module, ABC):
         return self(unit) - self(torch.zeros_like(unit[:1]))
 
     def start_from(self, X: torch.Tensor, generator: torch.Generator) -> bool:
-        """Improve on random weights with the help of data, where there is a way.
+        """Improve the random weights with the help of data, if the decoder knows how.
 
         Parameters
         ----------
@@ -152,7 +153,7 @@ class Decoder(nn.Module, ABC):
         Returns
         -------
         bool
-            Whether the atoms now are like the data, so that an encoder can imitate them.
+            Whether the atoms now look like the data, so that an encoder can imitate them.
         """
         return False
 
@@ -164,7 +165,7 @@ class Decoder(nn.Module, ABC):
         components : torch.Tensor of shape (k,)
             Indices of the components.
         directions : torch.Tensor of shape (k, n_features)
-            Where to, with norm 1.
+            The directions, with norm 1.
 
         Returns
         -------
@@ -211,7 +212,7 @@ class AutogradTerm(DataTerm):
 
     @torch.inference_mode(False)
     def take(self, rows: torch.Tensor) -> None:
-        """Keep some rows only."""
+        """Keep only some rows."""
         super().take(rows)
         if self.seen is not None:
             self.seen = self.seen[rows]

@@ -76,7 +76,7 @@ class LinearDecoder(Decoder):
 
     @torch.no_grad()
     def start_from(self, X: torch.Tensor, generator: torch.Generator) -> bool:
-        """Point the atoms at samples drawn at random, with a little of what they were.
+        """Point the atoms at random samples, mixed with a little of their old directions.
 
         The atoms keep their norms; those for which there is no sample stay as they are.
         """
@@ -85,7 +85,7 @@ class LinearDecoder(Decoder):
         samples = X[drawn[: weight.shape[1]].to(X.device)].to(weight.device).T
         columns = weight[:, : samples.shape[1]]
         norms = torch.linalg.vector_norm(columns, dim=0)
-        # without the rest, atoms from equal samples would stay equal forever
+        # without the old directions, atoms from equal samples would stay equal forever
         size = torch.linalg.vector_norm(samples, dim=0)
         mixed = samples / torch.where(size > 0, size, 1.0) + 0.1 * columns / norms
         columns.copy_(mixed * (norms / torch.linalg.vector_norm(mixed, dim=0)))
@@ -93,7 +93,7 @@ class LinearDecoder(Decoder):
 
     @torch.no_grad()
     def revive(self, components: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
-        """Point unused atoms in directions of the data, as long as the others are on average."""
+        """Point unused atoms in directions of the data, with the mean norm of the others."""
         return replace_columns(self.weight, components, directions.T)
 
 
@@ -127,10 +127,10 @@ def linear_term(
     W : torch.Tensor of shape (d, l)
         Dictionary, atoms in columns.
     seen : torch.Tensor of shape (n, d), optional
-        1 for entries that count, 0 for others. With it each row has a Gram matrix of its own,
-        so that only the residual form is left.
+        1 for entries that count, 0 for others. With it each row has its own Gram matrix, so that
+        only the residual form is left.
     n_evaluations : int, default=50
-        How often the term is likely to be evaluated: preparing a Gram matrix pays if often.
+        Expected number of evaluations: preparing a Gram matrix pays off if there are many.
 
     Returns
     -------
@@ -177,7 +177,7 @@ class GramTerm(QuadraticTerm):
             self.constant.add_(centre.square().sum(dim=1), alpha=ridge / 2)
 
     def to(self, dtype: torch.dtype) -> "GramTerm":
-        """Build the term anew in another precision."""
+        """Rebuild the term in another precision."""
         return GramTerm(self.Y.to(dtype), self.W.to(dtype))
 
     def error_curvature(self) -> torch.Tensor:
@@ -201,7 +201,7 @@ class GramTerm(QuadraticTerm):
         self.shift = self.linear * step
 
     def descend(self, Z: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Codes after one gradient step, written into `out` where given."""
+        """Codes after one gradient step, written into `out` if given."""
         return torch.addmm(self.shift, Z, self.map, out=out)
 
     def error_and_grad(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -213,7 +213,7 @@ class GramTerm(QuadraticTerm):
     value_and_grad = error_and_grad
 
     def take(self, rows: torch.Tensor) -> None:
-        """Keep some rows only: of what is used, the data are not."""
+        """Keep only some rows; the data themselves are no longer needed."""
         self.linear = self.linear[rows]
         self.constant = self.constant[rows]
         if len(self.shift):
@@ -235,7 +235,7 @@ class ResidualTerm(QuadraticTerm):
     Attributes
     ----------
     residual : torch.Tensor of shape (n, d)
-        Reconstruction minus data at the codes that were last looked at.
+        Reconstruction minus data at the last codes that were evaluated.
     """
 
     def __init__(self, Y: torch.Tensor, W: torch.Tensor, seen: torch.Tensor | None = None) -> None:
@@ -245,12 +245,12 @@ class ResidualTerm(QuadraticTerm):
         self.scale = 2.0 / Y.shape[1]
 
     def to(self, dtype: torch.dtype) -> "ResidualTerm":
-        """Build the term anew in another precision."""
+        """Rebuild the term in another precision."""
         seen = None if self.seen is None else self.seen.to(dtype)
         return ResidualTerm(self.Y.to(dtype), self.W.to(dtype), seen)
 
     def error_curvature(self) -> torch.Tensor:
-        """Bound the second derivative; hiding entries can only lower it."""
+        """Bound the second derivative; missing entries can only lower it."""
         return gram_bound(self.W) * self.scale
 
     def hessian_product(self, direction: torch.Tensor) -> torch.Tensor:
@@ -269,7 +269,7 @@ class ResidualTerm(QuadraticTerm):
         return value, (residual @ self.W).mul_(self.scale)
 
     def take(self, rows: torch.Tensor) -> None:
-        """Keep some rows only."""
+        """Keep only some rows."""
         super().take(rows)
         if self.seen is not None:
             self.seen = self.seen[rows]

@@ -67,7 +67,7 @@ class LISTA(nn.Module):
 
     @property
     def biases(self) -> list[nn.Parameter]:
-        """Weights that bias decay pulls at."""
+        """Weights that bias decay applies to."""
         return [self.b]
 
     @property

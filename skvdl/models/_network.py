@@ -14,7 +14,7 @@ from ._weights import eigenvalue_bound, uniform_parameter
 
 
 class NetworkDecoder(Decoder):
-    """Network with relu hidden layers, biases in these, and none at the end.
+    """Network with relu hidden layers; only these have biases.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class NetworkDecoder(Decoder):
 
     @torch.no_grad()
     def revive(self, components: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
-        """Point unused components in directions, carried back to the layer that codes enter."""
+        """Point unused components in directions of the data, mapped back to the first layer."""
         columns = directions.T
         for weight in reversed(list(self.weights)[1:]):
             columns = weight.T @ columns
@@ -157,7 +157,7 @@ def _slopes(
 
 
 class Trace(NamedTuple):
-    """What evaluating a network's data term computed on the way.
+    """Intermediate results of evaluating a network's data term.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class NetworkTerm(DataTerm):
     Attributes
     ----------
     trace : Trace or None
-        The last evaluation, where the last layer works through the residual.
+        The last evaluation, if the last layer works through the residual.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class NetworkTerm(DataTerm):
         return value, slopes[0]
 
     def take(self, rows: torch.Tensor) -> None:
-        """Keep some rows only."""
+        """Keep only some rows."""
         self.last.take(rows)
         if self.centre is not None:
             self.centre = self.centre[rows]

@@ -5,22 +5,22 @@ import torch
 from ..energy import Problem
 from ._solver import ActiveRows, Result, Solver, next_check, row_norms
 
-# By how much a step grows with each point that is taken: before one was refused for the first
-# time, and after. A faster start overshoots, a faster end is refused often.
+# Growth of the step with each accepted point, before and after the first refusal. Faster growth
+# overshoots at first and is refused often later.
 _GROWTH = 1.25, 1.02
 
 
 class BacktrackingFista(Solver):
     """FISTA that takes an extrapolated point only if it lowers the energy.
 
-    Value and gradient come from one evaluation that way. A point that is refused costs its row
-    the momentum, and half the step if there was no momentum to lose: the step comes from an
-    estimate of the curvature, for which there is no bound.
+    This way, one evaluation gives both value and gradient. If a point is refused, its row loses its
+    momentum, or half its step if it had no momentum: the step comes from an estimate of the
+    curvature, which may be too low.
 
-    The estimate can also be far too high, and then a row that hardly moves may be far from its
-    minimum. With `grow` the step of each row grows, and none is done before a point of it was
-    refused: its step is then, or was, about as long as it can be. At the kink of a relu no step is
-    short enough, and a row may still stop above its minimum.
+    The estimate may also be far too high, and then a row that hardly moves can be far from its
+    minimum. With `grow`, the step of each row grows, and no row is done before one of its points
+    was refused, which shows that its step is about as long as it can be. At the kink of a relu no
+    step is short enough, so that a row may still stop above its minimum.
 
     A row is done when one step moves it by no more than `tol` of its norm; the batch as a whole if
     its rows are coupled.
@@ -30,7 +30,7 @@ class BacktrackingFista(Solver):
     tol : float
         Relative change at which to stop.
     max_iter : int
-        Iterations at most.
+        Maximum number of iterations.
     grow : bool
         Whether steps may grow.
     """
@@ -81,15 +81,15 @@ class BacktrackingFista(Solver):
 
     @staticmethod
     def _grow(rows: ActiveRows, accept: torch.Tensor, E_new: torch.Tensor) -> None:
-        """Let the steps grow of rows whose points were taken."""
+        """Lengthen the steps of rows whose points were accepted."""
         limits = torch.finfo(E_new.dtype)
         first, later = _GROWTH
         step = rows.step
         rows.limited = rows.limited.logical_or(accept.logical_not())
         longer = torch.where(rows.limited, step * later, step * first).clamp_(max=limits.max)
-        # where rounding hides whether the energy falls, a long step may go to and fro forever
+        # where rounding hides whether the energy falls, a long step may oscillate forever
         shorter = torch.maximum(step / 2, torch.minimum(step, rows.estimate))
         hidden = rows.limited.logical_and(E_new >= rows.E - rows.slack)
         rows.step = torch.where(accept, torch.where(hidden, shorter, longer), step)
-        # steps that grow could make much of what rounding allowed a start far away
+        # growing steps could exploit the larger slack of a start with a high energy
         rows.slack = torch.where(accept, E_new, rows.E).abs() * (8 * limits.eps)

@@ -20,14 +20,15 @@ class SolverSettings:
     ----------
     step_size : float, "auto" or "adaptive"
         A number gives FISTA as published. Otherwise the step comes from the curvature; with
-        "adaptive" it may also grow, where the curvature is only estimated.
+        "adaptive" it may also grow if the curvature is only estimated.
     tol : float
-        When to stop.
+        Tolerance at which to stop.
     max_iter : int
-        Iterations at most.
+        Maximum number of iterations.
     exact : bool
-        Whether codes are to be as close to the minimum as they can be, rather than good enough
-        to learn from: to a duality gap where there is one, and with steps that grow elsewhere.
+        Whether codes should be as close to the minimum as possible, rather than just good enough
+        to learn from. The solver then stops at a duality gap if there is one, and lets steps grow
+        otherwise.
     """
 
     step_size: float | str
@@ -37,7 +38,7 @@ class SolverSettings:
 
 
 def choose_solver(problem: Problem, settings: SolverSettings) -> Solver:
-    """Solver for a problem."""
+    """Choose the solver for a problem."""
     step, tol, max_iter = settings.step_size, settings.tol, settings.max_iter
     if not isinstance(step, str):
         return Fista(step, tol, max_iter)
@@ -57,7 +58,7 @@ def codes_by_row(
     seen: torch.Tensor | None = None,
     init: torch.Tensor | None = None,
 ) -> Result:
-    """Codes of data, each row by itself: reconstruction and l1 norm only.
+    """Compute the codes of each row by itself, from reconstruction and l1 norm only.
 
     Parameters
     ----------
@@ -66,13 +67,13 @@ def codes_by_row(
     Y : torch.Tensor of shape (n, d)
         Data.
     energy : EnergySettings
-        Of which hinge and proximity are ignored.
+        Weights of the terms; hinge and proximity are ignored.
     settings : SolverSettings
-        How to solve.
+        How to minimise.
     seen : torch.Tensor of shape (n, d), optional
         1 for entries that count, 0 for others.
     init : torch.Tensor of shape (n, l), optional
-        Where to start; 0 when not given.
+        Codes to start from; 0 by default.
 
     Returns
     -------

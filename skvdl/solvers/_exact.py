@@ -26,9 +26,9 @@ class ExactLasso(Solver):
     Parameters
     ----------
     tol : float
-        Share of itself by which the energy of a row may exceed its minimum.
+        Duality gap at which a row is done, relative to its energy.
     max_iter : int
-        Iterations at most, of FISTA and of conjugate gradients together.
+        Maximum number of iterations, of FISTA and of conjugate gradients together.
     """
 
     def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
@@ -76,7 +76,7 @@ def _finer_dtype(Y: torch.Tensor) -> torch.dtype:
 
 
 def _descend(problem: Problem, Z: torch.Tensor, n_iter: int) -> torch.Tensor:
-    """Codes after iterations of FISTA, without looking at any row."""
+    """Codes after some iterations of FISTA, without checks for convergence."""
     rows = start_certified(problem, Z)
     for _ in range(n_iter):
         certified_step(problem, rows)
@@ -101,7 +101,7 @@ def _minimise_on_face(
 ) -> torch.Tensor:
     """Step from where the gradient is `grad` to the minimum over the components in `face`.
 
-    Along a direction whose curvature is no more than `flat`, as where two atoms are equal, no
+    Along a direction whose curvature is no more than `flat`, for example if two atoms are equal, no
     step is taken: FISTA will decide between such components.
     """
     residual = grad * face

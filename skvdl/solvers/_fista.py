@@ -21,7 +21,7 @@ class Fista(Solver):
     tol : float
         Relative change at which to stop.
     max_iter : int
-        Iterations at most.
+        Maximum number of iterations.
     """
 
     def __init__(self, step: float, tol: float, max_iter: int) -> None:
@@ -57,7 +57,7 @@ class RestartingFista(Solver):
     extrapolated point ends no higher than the last iterate provided it ends at least as far from
     it as it started. That certificate needs no energy; a step without it is dropped, and its row
     loses its momentum. The hinge is not convex and voids the certificate; if the batch ends above
-    its start, it is solved again without momentum, which needs none.
+    its start, it is solved again without momentum, which needs no certificate.
 
     Rows are done as in `Fista`.
     """

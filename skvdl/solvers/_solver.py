@@ -1,4 +1,4 @@
-"""What every solver offers, and how rows that are done leave the work to the others."""
+"""What every solver offers, and how rows that are done are taken out of the work."""
 
 from abc import ABC, abstractmethod
 from types import SimpleNamespace
@@ -37,9 +37,9 @@ class Solver(ABC):
     Parameters
     ----------
     tol : float
-        When a row is done; what it measures is the solver's own.
+        Tolerance at which a row is done; what it measures depends on the solver.
     max_iter : int
-        Iterations at most.
+        Maximum number of iterations.
     """
 
     def __init__(self, tol: float, max_iter: int) -> None:
@@ -52,9 +52,9 @@ class Solver(ABC):
         Parameters
         ----------
         problem : Problem
-            What to minimise. It is used up: rows that are done are taken out of it.
+            What to minimise. It cannot be used again, because rows that are done are taken out.
         init : torch.Tensor of shape (n, l), optional
-            Where to start; 0 when not given.
+            Codes to start from; 0 by default.
 
         Returns
         -------
@@ -68,11 +68,11 @@ class Solver(ABC):
 
     @abstractmethod
     def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
-        """Minimise the energy from feasible codes, which are the solver's own."""
+        """Minimise the energy from feasible codes, which may be overwritten."""
 
 
 class ActiveRows(SimpleNamespace):
-    """Rows that are still being worked on: a solver keeps all it knows about them in here.
+    """Rows that are not done yet; a solver keeps its state of them as attributes.
 
     Every attribute set by the solver is a tensor with one entry per active row along its first
     axis, or one for all rows if they are coupled, in which case they stop together.
@@ -101,7 +101,7 @@ class ActiveRows(SimpleNamespace):
         *problems: Problem,
         energy: torch.Tensor | None = None,
     ) -> Result | None:
-        """Write down the rows that are done, and go on with the others.
+        """Store the results of the rows that are done, and keep the others.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class ActiveRows(SimpleNamespace):
         return None
 
     def give_up(self, codes: torch.Tensor, n_iter: int, energy: torch.Tensor) -> Result:
-        """Write down the rows that are left, not converged."""
+        """Store the results of the remaining rows as not converged."""
         every = torch.arange(codes.shape[0], device=codes.device)
         self._store(every, codes, n_iter, energy, converged=False)
         return self._result
@@ -168,7 +168,7 @@ def row_norms(V: torch.Tensor, coupled: bool) -> torch.Tensor:
 def next_check(k: int) -> int:
     """Iteration after `k` at which to look for converged rows.
 
-    Looking costs a host synchronisation, so the gaps widen. They must not depend on the data:
-    a row would then stop at another iteration in other company.
+    Looking costs a host synchronisation, so the intervals grow. They must not depend on the data,
+    because the iteration at which a row stops would then depend on the other rows.
     """
     return max(k + 1, k + k // 6)

@@ -20,20 +20,20 @@ def train(
     X_validation: torch.Tensor | None = None,
     on_epoch: Callable[[History], None] | None = None,
 ) -> None:
-    """Run epochs until they are used up or nothing improves any more.
+    """Run epochs until `max_iter` is reached or the validation energy stops improving.
 
     With validation rows, the weights of the epoch with the lowest validation energy are kept.
 
     Parameters
     ----------
     learner : Learner
-        What learns; it is changed in place.
+        The learner, which is changed in place.
     X : torch.Tensor of shape (n_samples, n_features)
         Data, on any device.
     generator : torch.Generator
         Source of the shuffling, on the CPU.
     history : History
-        Where the curves are written as they come.
+        The curves, to which every epoch is added.
     X_validation : torch.Tensor of shape (n_validation, n_features), optional
         Rows to judge epochs by.
     on_epoch : callable, optional
@@ -70,7 +70,7 @@ def train(
                 sample = X[order[: settings.batch_size]].to(learner.device)
                 learner.revive(used.logical_not(), sample)
     except KeyboardInterrupt:
-        # it may have come in the middle of a step, or of a divergence not noticed yet
+        # it may have come in the middle of a step, or of a divergence that was not noticed yet
         if not learner.is_finite():
             learner.load_state(last_good)
         if settings.unit_norm:
@@ -94,13 +94,14 @@ def run_epoch(
     Parameters
     ----------
     learner : Learner
-        What learns.
+        The learner.
     X : torch.Tensor of shape (n_samples, n_features)
         Data, on any device.
     order : torch.Tensor of shape (n_samples,), optional
-        Order of the rows; as they come when not given.
+        Order of the rows; unchanged by default.
     epoch : int, optional
-        Epochs before this one, which the rates depend on; they stay as they are when not given.
+        Number of epochs before this one, which sets the learning rates. By default the rates
+        stay as they are.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def run_epoch(
         stats = learner.step(Y.to(learner.device))
         running.add(stats)
         if not stats["energy"].isfinite():
-            # nothing good can follow, and inference on it would use up all its iterations
+            # later steps cannot recover, and their inference would use up all iterations
             break
     return running.means(), running.used
 
@@ -129,7 +130,7 @@ def is_finite(means: dict[str, float], learner: Learner) -> bool:
 
 
 class _Best:
-    """The best epoch so far, and for how many there was no progress worth the name."""
+    """The best epoch so far, and the number of epochs since progress of more than `tol`."""
 
     def __init__(self, tol: float) -> None:
         self.tol = tol

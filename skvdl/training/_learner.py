@@ -17,7 +17,7 @@ from ..models import LISTA, Decoder
 from ..solvers import SolverSettings, choose_solver, codes_by_row
 from ._schedule import TrainingSettings, batch_slices
 
-# Steps after which a curvature that is only estimated is computed anew.
+# Steps after which a curvature that is only estimated is computed again.
 _RENEW_CURVATURE = 10
 
 
@@ -33,17 +33,17 @@ class Learner:
     energy : EnergySettings
         What inference minimises.
     solver : SolverSettings
-        How.
+        How it is minimised.
     training : TrainingSettings
         Rates and decays.
 
     Attributes
     ----------
     n_steps : int
-        Batches learnt from.
+        Number of batches learnt from.
     hints : dict
-        What the last steps tell the solver about the next: iterations per row, and the curvature
-        where it is only estimated. They affect speed, and rounding.
+        What the last steps tell the solver about the next one: iterations per row, and the
+        curvature if it is only estimated. They affect only speed and rounding.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Learner:
     def configure(
         self, energy: EnergySettings, solver: SolverSettings, training: TrainingSettings
     ) -> None:
-        """Take other settings, as when training goes on after they were changed."""
+        """Replace the settings, for example when training continues with changed parameters."""
         self.energy_settings = energy
         self.solver_settings = solver
         self.training = training
@@ -84,7 +84,7 @@ class Learner:
                 group["lr"] = rate
 
     def start_from(self, X: torch.Tensor, generator: torch.Generator) -> None:
-        """Improve on random weights with the help of data, where the decoder knows a way."""
+        """Improve the random weights with the help of data, if the decoder knows how."""
         if self.decoder.start_from(X, generator):
             self._bound_decoder()
             if self.encoder is not None:
@@ -172,7 +172,7 @@ class Learner:
 
     @torch.no_grad()
     def codes(self, Y: torch.Tensor) -> torch.Tensor:
-        """Codes of each row by itself: from the encoder, or by the solver where there is none."""
+        """Codes of each row by itself, from the encoder or, without one, from the solver."""
         if self.encoder is not None:
             return self.encoder(Y)
         return codes_by_row(self.decoder, Y, self.energy_settings, self.solver_settings).codes
@@ -209,7 +209,7 @@ class Learner:
         return variance_hinge(Z, self.energy_settings.variance_threshold).sum()
 
     def _curvature(self) -> torch.Tensor | None:
-        """Estimate that is not quite up to date: the solver makes up for a wrong one."""
+        """Return an estimate that may be some steps old; the solver corrects a wrong one."""
         if self.decoder.quadratic:
             return None
         if self.hints["age"] % _RENEW_CURVATURE == 0:

@@ -12,9 +12,9 @@ class TrainingSettings:
     Attributes
     ----------
     batch_size : int
-        Rows of a batch.
+        Rows per batch.
     max_iter : int
-        Epochs.
+        Maximum number of epochs.
     learning_rate : {"cosine", "constant"} or int
         Whether the rates decay to zero over the epochs; a number of epochs halves the decoder's
         rate each time they have passed.
@@ -29,11 +29,12 @@ class TrainingSettings:
     bias_decay : (float, float)
         Weight decay of the decoder's biases and of the encoder's.
     n_iter_no_change : int or None
-        Epochs without an improvement of the validation rows after which to stop; None never does.
+        Number of epochs without an improvement of the validation energy after which training
+        stops; with None it never does.
     tol : float
-        Relative improvement of the energy that counts.
+        Relative improvement of the validation energy that counts.
     revive_dead : bool
-        Whether unused components get a new start after each epoch.
+        Whether unused components are reset after each epoch.
     """
 
     batch_size: int
@@ -62,8 +63,8 @@ class TrainingSettings:
 def batch_slices(n_rows: int, batch_size: int) -> list[slice]:
     """Cut rows into batches of nearly equal size, as close to what is asked for as that allows.
 
-    A remainder is spread over the batches rather than left as a small last one, which would
-    have a poor standard deviation, or none: there is never a batch of one among others.
+    A remainder is spread over the batches rather than left as a small last batch, whose standard
+    deviations would be poor estimates. A batch of one row occurs only if there is only one row.
     """
     n_batches = max(1, min(round(n_rows / batch_size), n_rows // 2))
     edges = [n_rows * i // n_batches for i in range(n_batches + 1)]
