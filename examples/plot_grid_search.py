@@ -32,7 +32,7 @@ def best_of_the_sparse(results):
 digits = load_digits()
 search = GridSearchCV(
     VDL(32, batch_size=100, max_iter=25, learning_rate_init=0.01, random_state=0),
-    {"lam": [0.003, 0.01, 0.03, 0.08], "beta": [0.5, 5]},
+    {"lam": [0.003, 0.01, 0.03, 0.08], "beta": [1, 10]},
     scoring={"sparsity": sparsity_scorer, "psnr": psnr_scorer},
     refit=best_of_the_sparse,
     cv=2,

@@ -21,6 +21,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._doc_link import DocLinkMixin
+
 __all__ = ["GlobalScaler", "LocalContrastNormalizer"]
 
 _FLOATS = [np.float64, np.float32]
@@ -28,7 +30,7 @@ _FLOATS = [np.float64, np.float32]
 _CHUNK_ELEMENTS = 2**20
 
 
-class GlobalScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class GlobalScaler(DocLinkMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Subtract one mean from all features and divide all by one standard deviation.
 
     Pixels share a unit. One scale for all keeps their appearance; one scale per pixel would
@@ -160,7 +162,9 @@ def _has_statistics(normalizer: "LocalContrastNormalizer") -> bool:
     return True
 
 
-class LocalContrastNormalizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LocalContrastNormalizer(
+    DocLinkMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Give every neighbourhood of an image a mean near 0 and a similar contrast.
 
     The mean of its neighbourhood is subtracted from each pixel. The result is divided by the

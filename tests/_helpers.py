@@ -96,6 +96,7 @@ def training_settings(**changes):
         "n_iter_no_change": None,
         "tol": 1e-4,
         "revive_dead": False,
+        "look_for_nan": False,
     }
     return TrainingSettings(**settings | changes)
 

@@ -6,9 +6,12 @@ Terms that belong to a row return one number per row, the hinge one number per c
 import torch
 
 
-def mean_squared_error(Y: torch.Tensor, Y_hat: torch.Tensor) -> torch.Tensor:
-    """Mean squared error ``1/d ||y - y_hat||^2`` of each row."""
-    return (Y_hat - Y).square().mean(dim=1)
+def mean_squared_error(
+    Y: torch.Tensor, Y_hat: torch.Tensor, seen: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Mean squared error ``1/d ||y - y_hat||^2`` of each row; entries not seen count as 0."""
+    residual = Y_hat - Y
+    return (residual if seen is None else residual * seen).square().mean(dim=1)
 
 
 def l1(Z: torch.Tensor) -> torch.Tensor:

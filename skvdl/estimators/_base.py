@@ -341,11 +341,15 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return False
 
     def _validate(
-        self, X: ArrayLike, *, reset: bool, min_samples: int = 1, allow_nan: bool = False
+        self, X: ArrayLike, *, reset: bool, min_samples: int = 1
     ) -> tuple[torch.Tensor, Container]:
-        dtype = None if reset else self.decoder_.dtype
         return data_to_tensor(
-            self, X, reset=reset, dtype=dtype, min_samples=min_samples, allow_nan=allow_nan
+            self,
+            X,
+            reset=reset,
+            dtype=None if reset else self.decoder_.dtype,
+            min_samples=min_samples,
+            allow_nan=self.missing_values == "nan",
         )
 
     def _validate_fitted(self, X: ArrayLike) -> tuple[torch.Tensor, Container]:
@@ -356,7 +360,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             {name: getattr(self, name) for name in _READ_AFTER_FIT},
             caller_name=type(self).__name__,
         )
-        return self._validate(X, reset=False, allow_nan=self.missing_values == "nan")
+        return self._validate(X, reset=False)
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -424,6 +428,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             n_iter_no_change=self.n_iter_no_change,
             tol=self.tol,
             revive_dead=self.revive_dead,
+            look_for_nan=self.missing_values == "nan",
         )
         return energy, solver, training
 
@@ -568,8 +573,9 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
 
 def _warn_of_scale(X: torch.Tensor) -> None:
     """Warn when the default weights of the energy cannot suit the data."""
-    scale = X[:: max(1, len(X) // 10_000)].std().item()
-    if scale and not 1e-2 <= scale <= 1e2:
+    some = X[:: max(1, len(X) // 10_000)]
+    scale = some[some.isnan().logical_not_()].std().item()
+    if scale > 0 and not 1e-2 <= scale <= 1e2:
         warnings.warn(
             f"The data have a standard deviation of {scale:.1e}. The energy's terms are balanced "
             "for one near 1: rescale the data, or lam, beta and variance_threshold with them.",

@@ -37,9 +37,9 @@ _PARAMETERS = {
     "transform_max_iter": """int
         Maximum number of iterations, for ``transform_method="fista"``.""",
     "missing_values": """{"nan"} or None
-        With "nan", rows in `transform` and `score` may have missing entries, marked by NaN.
-        Their codes minimise the energy over the entries that are seen, whatever the
-        `transform_method`. `fit` needs complete rows.""",
+        With "nan", rows may have missing entries, marked by NaN. Learning and `score` count the
+        entries that are seen. `transform` minimises the energy over these for incomplete rows,
+        whatever the `transform_method`. By default NaN is an error.""",
     "sparse_output": """bool
         Whether `transform` returns a CSR matrix.""",
     "max_iter": """int or "auto"

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from .._doc_link import DocLinkMixin
 from ._files import images_of, one_image
 from ._groups import refine
 from ._inpainting import fill_gaps
@@ -33,7 +34,7 @@ _READ_BY_INPAINT = ("patch_size", "stride", "sigma", "verbose")
 _READ_BY_TRANSFORM = (*_READ_BY_INPAINT, "n_refinements")
 
 
-class ImageDenoiser(TransformerMixin, BaseEstimator):
+class ImageDenoiser(DocLinkMixin, TransformerMixin, BaseEstimator):
     """Denoise images, or fill gaps in them, by sparse codes of their patches.
 
     `fit` learns a dictionary of patches, from clean pictures or from the noisy image itself.

@@ -96,7 +96,12 @@ class Decoder(nn.Module, ABC):
         return gram_bound(self.atoms()) * (2.0 / self.n_features)
 
     def set_gradients(
-        self, Z: torch.Tensor, Y: torch.Tensor, term: DataTerm | None = None
+        self,
+        Z: torch.Tensor,
+        Y: torch.Tensor,
+        *,
+        seen: torch.Tensor | None = None,
+        term: DataTerm | None = None,
     ) -> torch.Tensor:
         """Set the gradients of all weights for the mean squared error of reconstructions.
 
@@ -106,6 +111,8 @@ class Decoder(nn.Module, ABC):
             Codes.
         Y : torch.Tensor of shape (n, n_features)
             Data.
+        seen : torch.Tensor of shape (n, n_features), optional
+            1 for entries that count, 0 for others.
         term : DataTerm, optional
             The data term that the codes were found with, whose last evaluation may be reused.
 
@@ -116,7 +123,8 @@ class Decoder(nn.Module, ABC):
         """
         self.zero_grad()
         with torch.enable_grad():
-            error = (self(Z) - Y).square().mean()
+            residual = self(Z) - Y
+            error = (residual if seen is None else residual * seen).square().mean()
             error.backward()
         return error.detach()
 

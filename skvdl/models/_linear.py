@@ -56,7 +56,12 @@ class LinearDecoder(Decoder):
 
     @torch.no_grad()
     def set_gradients(
-        self, Z: torch.Tensor, Y: torch.Tensor, term: DataTerm | None = None
+        self,
+        Z: torch.Tensor,
+        Y: torch.Tensor,
+        *,
+        seen: torch.Tensor | None = None,
+        term: DataTerm | None = None,
     ) -> torch.Tensor:
         """Set the gradient of the dictionary; see `Decoder.set_gradients`.
 
@@ -64,6 +69,8 @@ class LinearDecoder(Decoder):
         the data.
         """
         residual = torch.addmm(Y, Z, self.weight.T, beta=-1)
+        if seen is not None:
+            residual.mul_(seen)
         error = torch.linalg.vector_norm(residual).square() / Y.numel()
         residual.mul_(2.0 / Y.shape[1])
         self.weight.grad = torch.addmm(self.weight, residual.T, Z, beta=0, alpha=1 / len(Y))
@@ -82,7 +89,8 @@ class LinearDecoder(Decoder):
         """
         weight = self.weight
         drawn = torch.randperm(len(X), generator=generator, device=generator.device)
-        samples = X[drawn[: weight.shape[1]].to(X.device)].to(weight.device).T
+        # entries that are missing are NaN
+        samples = X[drawn[: weight.shape[1]].to(X.device)].to(weight.device).T.nan_to_num(nan=0.0)
         columns = weight[:, : samples.shape[1]]
         norms = torch.linalg.vector_norm(columns, dim=0)
         # without the old directions, atoms from equal samples would stay equal forever

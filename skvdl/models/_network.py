@@ -98,7 +98,12 @@ class NetworkDecoder(Decoder):
 
     @torch.no_grad()
     def set_gradients(
-        self, Z: torch.Tensor, Y: torch.Tensor, term: DataTerm | None = None
+        self,
+        Z: torch.Tensor,
+        Y: torch.Tensor,
+        *,
+        seen: torch.Tensor | None = None,
+        term: DataTerm | None = None,
     ) -> torch.Tensor:
         """Set the gradients of all weights; see `Decoder.set_gradients`.
 
@@ -106,7 +111,7 @@ class NetworkDecoder(Decoder):
         """
         trace = term.trace if isinstance(term, NetworkTerm) else None
         if trace is None or not torch.equal(trace.activations[0], Z):
-            last = ResidualTerm(Y, self.weights[-1].detach())
+            last = ResidualTerm(Y, self.weights[-1].detach(), seen)
             fresh = NetworkTerm(self, last, None)
             fresh.error_and_grad(Z)
             trace = fresh.trace

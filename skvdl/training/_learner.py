@@ -88,7 +88,7 @@ class Learner:
         if self.decoder.start_from(X, generator):
             self._bound_decoder()
             if self.encoder is not None:
-                some = X[: self.training.batch_size].to(self.device)
+                some, _ = self._split_missing(X[: self.training.batch_size].to(self.device))
                 self.encoder.imitate(self.decoder, self.energy_settings.lam, some)
 
     @property
@@ -142,17 +142,18 @@ class Learner:
             Means over the rows of the energy and its terms, the share of zeros, and which
             components were ``used``.
         """
+        Y, seen = self._split_missing(Y)
         prediction = None if self.encoder is None else self.encoder(Y)
         target = None if prediction is None else prediction.detach()
         term = self.decoder.data_term(
-            Y, n_evaluations=self.hints["n_iter"], curvature=self._curvature()
+            Y, seen=seen, n_evaluations=self.hints["n_iter"], curvature=self._curvature()
         )
         problem = Problem(term, self.energy_settings, target)
         found = choose_solver(problem, self.solver_settings).solve(problem, target)
         Z = found.codes
         self.hints["n_iter"] = max(1, round(found.n_iter.sum().item() / len(Y)))
         stats = {"energy": found.energy.mean()}
-        stats["reconstruction"] = self.decoder.set_gradients(Z, Y, term)
+        stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
         self.decoder_optimizer.step()
         stats["proximity"] = torch.zeros_like(stats["energy"])
         if self.encoder_optimizer is not None and prediction is not None:
@@ -171,11 +172,12 @@ class Learner:
         return stats
 
     @torch.no_grad()
-    def codes(self, Y: torch.Tensor) -> torch.Tensor:
+    def codes(self, Y: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor:
         """Codes of each row by itself, from the encoder or, without one, from the solver."""
         if self.encoder is not None:
             return self.encoder(Y)
-        return codes_by_row(self.decoder, Y, self.energy_settings, self.solver_settings).codes
+        settings = self.energy_settings, self.solver_settings
+        return codes_by_row(self.decoder, Y, *settings, seen=seen).codes
 
     @torch.no_grad()
     def energy(self, Y: torch.Tensor) -> torch.Tensor:
@@ -183,8 +185,9 @@ class Learner:
         settings = self.energy_settings
         total = torch.zeros_like(Y[0, 0])
         for rows in batch_slices(len(Y), self.training.batch_size):
-            Z = self.codes(Y[rows])
-            total += mean_squared_error(Y[rows], self.decoder(Z)).sum()
+            batch, seen = self._split_missing(Y[rows])
+            Z = self.codes(batch, seen)
+            total += mean_squared_error(batch, self.decoder(Z), seen).sum()
             total += l1(Z).sum() * settings.lam
             total += self._hinge(Z) * settings.hinge_weight(len(Z))
         return total / len(Y)
@@ -192,7 +195,10 @@ class Learner:
     @torch.no_grad()
     def revive(self, dead: torch.Tensor, Y: torch.Tensor) -> None:
         """Point unused components at the rows of `Y` that are reconstructed worst."""
-        residual = Y - self.decoder(self.codes(Y))
+        Y, seen = self._split_missing(Y)
+        residual = Y - self.decoder(self.codes(Y, seen))
+        if seen is not None:
+            residual.mul_(seen)
         worst = residual.square().sum(dim=1).argsort(descending=True)
         components = dead.nonzero()[: len(worst), 0]
         directions = residual[worst[: len(components)]]
@@ -200,6 +206,12 @@ class Learner:
         size = self.decoder.revive(components, directions)
         if self.encoder is not None:
             self.encoder.revive(components, directions / size)
+
+    def _split_missing(self, Y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Data with 0 for missing entries, and 1 for entries that are seen; None if all are."""
+        if not self.training.look_for_nan:
+            return Y, None
+        return Y.nan_to_num(nan=0.0), Y.isnan().logical_not_().to(Y.dtype)
 
     def _bound_decoder(self) -> None:
         if self.training.unit_norm:

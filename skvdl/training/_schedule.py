@@ -35,6 +35,8 @@ class TrainingSettings:
         Relative improvement of the validation energy that counts.
     revive_dead : bool
         Whether unused components are reset after each epoch.
+    look_for_nan : bool
+        Whether entries of the data may be missing, marked by NaN.
     """
 
     batch_size: int
@@ -48,6 +50,7 @@ class TrainingSettings:
     n_iter_no_change: int | None
     tol: float
     revive_dead: bool
+    look_for_nan: bool
 
     def rates(self, n_epochs: float) -> tuple[float, float]:
         """Rates of decoder and encoder after a number of epochs, which need not be whole."""

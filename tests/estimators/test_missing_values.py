@@ -1,4 +1,4 @@
-"""Rows with missing entries: exact codes from what is seen."""
+"""Rows with missing entries: learnt from and coded by what is seen."""
 
 import numpy as np
 import pandas as pd
@@ -128,10 +128,48 @@ def test_missing_entries_are_refused_unless_allowed(small, holes, convert):
     for method in (model.transform, model.score):
         with pytest.raises(ValueError, match="NaN"):
             method(convert(holes))
-    model.set_params(missing_values="nan")
-    for method in (model.fit, model.partial_fit, model.duality_gap):
+    for method in (model.fit, model.partial_fit):
         with pytest.raises(ValueError, match="NaN"):
             method(convert(holes))
+    model.set_params(missing_values="nan")
+    with pytest.raises(ValueError, match="duality_gap needs complete rows"):
+        model.duality_gap(convert(holes))
     infinite = convert(np.where(np.isnan(holes), np.inf, holes))
     with pytest.raises(ValueError, match="infinity"):
         model.transform(infinite)
+
+
+@pytest.mark.parametrize("kind", [VDL, NonLinearVDL])
+@pytest.mark.parametrize("encoder", ["lista", None])
+def test_learning_from_incomplete_rows_fills_the_gaps(kind, encoder):
+    # five directions in twelve features: two thirds of the entries tell where a row is
+    rng = np.random.default_rng(0)
+    codes = rng.exponential(size=(300, 5)) * (rng.random((300, 5)) < 0.4)
+    X = codes @ rng.normal(size=(5, 12))
+    gaps = rng.random(X.shape) < 0.3
+    holes = np.where(gaps, np.nan, X)
+    rates = {"learning_rate_init": 0.02, "batch_size": 50, "inference_max_iter": 50}
+    model = make(kind, lam=0.01, max_iter=60, encoder=encoder, **rates).fit(holes)
+    filled = model.inverse_transform(model.transform(holes))
+    mean = np.broadcast_to(np.nanmean(holes, axis=0), X.shape)
+    assert np.mean((filled - X)[gaps] ** 2) < 0.6 * np.mean((mean - X)[gaps] ** 2)
+    assert model.partial_fit(holes).n_iter_ == 61
+
+
+@pytest.mark.parametrize("kind", [VDL, NonLinearVDL])
+@pytest.mark.parametrize("options", [{}, {"encoder": None}, {"revive_dead": True, "lam": 0.3}])
+def test_complete_rows_are_learnt_as_ever(small, kind, options):
+    options = {"early_stopping": True, "init": "random"} | options
+    if kind is NonLinearVDL:
+        options.pop("init")
+    plain, looking = (make(kind, missing_values=m, **options).fit(small) for m in (None, "nan"))
+    np.testing.assert_allclose(looking.loss_curve_, plain.loss_curve_, rtol=1e-6)
+    np.testing.assert_allclose(looking.validation_curve_, plain.validation_curve_, rtol=1e-6)
+
+
+def test_what_is_missing_has_no_part_in_learning(small, holes):
+    # zeros in place of the gaps are data, gaps are not
+    model = make(max_iter=3).fit(holes)
+    other = make(max_iter=3).fit(np.nan_to_num(holes))
+    assert not np.allclose(model.components_, other.components_)
+    assert model.loss_curve_[0] < other.loss_curve_[0]

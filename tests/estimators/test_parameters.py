@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skvdl import VDL, NonLinearVDL
+from skvdl import VDL, ImageDenoiser, NonLinearVDL
 from skvdl.estimators._base import _READ_AFTER_FIT
+from skvdl.preprocessing import GlobalScaler, LocalContrastNormalizer
 
 BOTH = pytest.mark.parametrize("kind", [VDL, NonLinearVDL])
 
@@ -158,10 +159,18 @@ def test_feature_names_are_short(kind, small):
     assert names.dtype == object
 
 
-@BOTH
-def test_html_links_to_the_documentation(kind):
-    page = f"https://skvdl.readthedocs.io/en/stable/generated/skvdl.{kind.__name__}.html"
-    assert page in kind()._repr_html_()
+@pytest.mark.parametrize(
+    ("model", "page"),
+    [
+        (VDL(), "skvdl.VarianceDictionaryLearning"),
+        (NonLinearVDL(), "skvdl.NonLinearVDL"),
+        (ImageDenoiser(), "skvdl.ImageDenoiser"),
+        (GlobalScaler(), "skvdl.preprocessing.GlobalScaler"),
+        (LocalContrastNormalizer((4, 4)), "skvdl.preprocessing.LocalContrastNormalizer"),
+    ],
+)
+def test_html_links_to_the_documentation(model, page):
+    assert f"https://skvdl.readthedocs.io/en/stable/generated/{page}.html" in model._repr_html_()
 
 
 @BOTH

@@ -111,7 +111,7 @@ def test_gradients_from_the_solvers_last_evaluation_equal_autograd(hidden, at_th
     term.value_and_grad(Z if at_the_codes else Z + 1)
     loss = ((decoder(Z) - Y) ** 2).mean()
     expected = torch.autograd.grad(loss, list(decoder.parameters()))
-    error = decoder.set_gradients(Z, Y, term)
+    error = decoder.set_gradients(Z, Y, term=term)
     torch.testing.assert_close(error, loss.detach())
     for parameter, grad in zip(decoder.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, grad)
@@ -122,3 +122,19 @@ def test_the_last_evaluation_of_a_solver_is_at_its_codes():
     problem = make_problem(randn(5, 6, seed=2), decoder, lam=0.01, beta=1.0, n_evaluations=2)
     found = BacktrackingFista(0.01, 200, grow=False).solve(problem)
     assert torch.equal(problem.data.trace.activations[0], found.codes)
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (7, 5, 6)])
+@pytest.mark.parametrize("from_the_solver", [True, False])
+def test_gradients_of_incomplete_rows_equal_autograd(hidden, from_the_solver):
+    decoder = make_decoder(hidden, 4, 6, seed=0)
+    Z, Y = randn(5, 4, seed=1), randn(5, 6, seed=2)
+    seen = (randn(5, 6, seed=3) > -0.3).to(Y.dtype)
+    term = decoder.data_term(Y, seen=seen)
+    term.value_and_grad(Z)
+    loss = (seen * (decoder(Z) - Y)).square().mean()
+    expected = torch.autograd.grad(loss, list(decoder.parameters()))
+    error = decoder.set_gradients(Z, Y, seen=seen, term=term if from_the_solver else None)
+    torch.testing.assert_close(error, loss.detach())
+    for parameter, grad in zip(decoder.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, grad)
