@@ -117,6 +117,8 @@ def check_collapse(v):
 CHECKS = {name[6:]: check for name, check in dict(globals()).items() if name[:6] == "check_"}
 
 
+# Tracing would take a third of the time again, and tells nothing that other tests do not.
+@pytest.mark.no_cover
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem.removeprefix("plot_"))
 def test_example_draws_and_tells_the_truth(path, tmp_path, monkeypatch, recwarn):
     monkeypatch.chdir(tmp_path)

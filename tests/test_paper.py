@@ -7,6 +7,8 @@ from _helpers import solve
 
 from skvdl import NonLinearVDL, VarianceDictionaryLearning, paper
 
+# Tracing many fits takes long, and other tests reach the same lines.
+pytestmark = pytest.mark.no_cover
 ALL = paper.SYSTEMS + paper.ABLATIONS
 
 # The published table: lam, gamma, beta, decoder's rate, encoder's rate, decay of b1, of b, step.

@@ -83,7 +83,7 @@ def test_grid_search_over_a_pipeline_in_two_processes(digits):
         [("vdl", make(VDL, 32, max_iter=60)), ("clf", LogisticRegression(max_iter=300, C=10))]
     )
     # a penalty this strong leaves nothing of the codes
-    grid = {"vdl__lam": [0.005, 100.0], "vdl__beta": [0.1, 10.0]}
+    grid = {"vdl__lam": [0.005, 100.0], "vdl__beta": [10.0]}
     search = GridSearchCV(pipe, grid, n_jobs=2, cv=2).fit(X, y)
     assert search.best_params_["vdl__lam"] == 0.005
     assert search.best_score_ > 0.7
@@ -205,17 +205,17 @@ def test_unit_norm_holds_in_every_layer_after_fit(kind, small):
         np.testing.assert_allclose(weight.detach().norm(dim=0).numpy(), 1.0, rtol=1e-12)
 
 
-@both
-def test_only_the_unguarded_model_collapses(kind, digits):
+# Networks, and all of the paper's systems: tests/test_paper.py.
+def test_codes_collapse_without_a_regularizer_only(digits):
     X = digits[0][:500]
     X = (X - X.mean()) / X.std()
     common = {"max_iter": 60, "lam": 0.02, "learning_rate_init": 0.1, "learning_rate": "constant"}
     trend = {}
     for regularizer in REGULARIZERS:
-        l1 = make(kind, regularizer=regularizer, encoder=None, **common).fit(X).history_["l1"]
+        l1 = make(VDL, regularizer=regularizer, encoder=None, **common).fit(X).history_["l1"]
         trend[regularizer] = l1[-1] / l1[10]
-    assert trend[None] < 0.85
-    assert min(trend[guard] for guard in REGULARIZERS[:3]) > 0.95
+    assert trend.pop(None) < 0.85
+    assert min(trend.values()) > 0.95
 
 
 def test_weight_decay_shrinks_the_decoder(small):

@@ -251,8 +251,7 @@ def test_fixed_step_is_the_textbook_algorithm(hidden, positive, beta):
 @SIGNS
 @DECODERS
 @STEPS
-@pytest.mark.parametrize("tol", [1e-3, 1e-6])
-@pytest.mark.parametrize("gamma", [0.0, 0.4])
+@pytest.mark.parametrize(("tol", "gamma"), [(1e-3, 0.0), (1e-6, 0.4)])
 def test_codes_of_a_row_do_not_depend_on_its_neighbours(hidden, positive, step_size, tol, gamma):
     Y, target = randn(50, 8, seed=0), randn(50, 14, seed=1)
     decoder = make_decoder(hidden, 14, 8, seed=2, scale=1.5)
