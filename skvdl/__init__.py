@@ -1,8 +1,7 @@
 """Sparse coding with variance regularisation, compatible with scikit-learn.
 
 The two estimators and `ImageDenoiser` are here. The public modules `datasets`, `images`, `metrics`,
-`paper`, `plotting` and `preprocessing` are imported when they are first used. All other modules are
-private.
+`paper`, `plotting` and `preprocessing` need not be imported. All other modules are private.
 """
 
 from importlib import import_module

@@ -54,6 +54,7 @@ def psnr(X: ArrayLike, X_hat: ArrayLike, *, data_range: float | None = None) -> 
         raise ValueError(f"X of shape {X.shape} must have one row per sample; reshape it.")
     if not X.size:
         raise ValueError(f"X of shape {X.shape} is empty.")
+    _refuse_missing(X)
     if data_range is None:
         data_range = float(X.max() - X.min())
         if data_range == 0:
@@ -213,10 +214,19 @@ def neg_energy_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) ->
             f"{type(estimator).__name__} has no parameter lam, the weight of the l1 norm in the "
             "energy; pass a fitted model of skvdl, or a pipeline that ends with one."
         )
+    _refuse_missing(_to_float(X))
     codes = estimator.transform(X)
     error = np.square(_to_float(X) - _to_float(estimator.inverse_transform(codes)))
     l1 = abs(_to_matrix(codes)).sum(dtype=np.float64) / len(error)
     return -float(error.mean() + estimator.lam * l1)
+
+
+def _refuse_missing(X: NDArray[np.float64]) -> None:
+    if np.isnan(X).any():
+        raise ValueError(
+            "X has missing entries, which this measure cannot leave out; `score` of the estimator "
+            "counts the others only."
+        )
 
 
 def _to_float(values: ArrayLike) -> NDArray[np.float64]:

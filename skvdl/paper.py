@@ -90,8 +90,6 @@ _RATES = {
     ("natural", "VDL-NL"): (5e-5, 1e-4, 0.5, 30),
 }
 
-# The fast recipe's batches, of a linear decoder and of a network.
-_FAST_BATCH = {False: 250, True: 125}
 # Parameters of (dataset, system) pairs for which the estimators' defaults do not suffice in the
 # fast recipe. Without the hinge an encoder takes longer to become sparse; with atoms from the data
 # to start from, fewer components die than in the paper, and codes are less sparse.
@@ -219,7 +217,6 @@ def make(
     if network:
         parameters["hidden_layer_sizes"] = _HIDDEN[dataset]
     if recipe == "fast":
-        parameters["batch_size"] = _FAST_BATCH[network]
         parameters |= _FAST.get((dataset, system), {})
     else:
         parameters |= {**_SCHEDULE, **_LENGTH[dataset]}

@@ -48,7 +48,10 @@ def imported_rooms(path):
     """Rooms that a module imports from, and the top-level packages."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level == 2:
-            yield (node.module or "").partition(".")[0], None
+            # a room, or a module beside the rooms, by the door
+            assert node.module, path
+            assert "." not in node.module, path
+            yield node.module, None
         elif isinstance(node, ast.ImportFrom) and not node.level:
             yield None, node.module.partition(".")[0]
         elif isinstance(node, ast.Import):
@@ -64,5 +67,6 @@ def test_lower_rooms_never_import_upper_ones(room):
             zip(*imported_rooms(path), strict=True) if any(imported_rooms(path)) else ((), ())
         )
         assert not set(rooms) & {*above, "images", "plotting", "datasets"}, path
+        assert "skvdl" not in packages, path
         if room != "estimators":
             assert not set(packages) & {"sklearn", "numpy", "tqdm"}, path

@@ -65,7 +65,6 @@ class Problem:
         n_rows = len(data.Y)
         self.data = data
         self.settings = settings
-        self.target = target
         self.lam = settings.lam
         self.positive = settings.positive
         # a single row has no standard deviation

@@ -26,15 +26,24 @@ from tqdm.auto import tqdm
 from .._doc_link import DocLinkMixin
 from ..energy import EnergySettings
 from ..models import LISTA, Decoder
-from ..solvers import SolverSettings, relative_gaps
-from ..training import History, Learner, TrainingSettings, batch_slices, run_epoch, train
+from ..solvers import SolverSettings
+from ..training import (
+    History,
+    Learner,
+    TrainingSettings,
+    batch_slices,
+    is_finite,
+    run_epoch,
+    train,
+)
 from ._coding import Coder, caller_level
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._devices import available_devices, resolve_device
+from ._scoring import ExplainedVariance
 
 # max_iter="auto": epochs that make this many steps, within limits.
-_AUTO_STEPS = 3000
-_AUTO_EPOCHS_MOST = 300
+AUTO_STEPS = 3000
+AUTO_EPOCHS_MOST = 300
 # Relative change of the codes at which inference in `fit` stops, as published.
 _INFERENCE_TOL = 1e-3
 # A chunk in transform has as many rows as keep its tensors near 16 MB each, and at least these.
@@ -149,7 +158,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             goes_on = self.warm_start and hasattr(self, "_learner")
             data = self._validate(X, reset=not goes_on, min_samples=2)[0]
             device = resolve_device(self.device, data.dtype)
-            _warn_of_scale(data)
+            _warn_of_scale(data, look_for_nan=self.missing_values == "nan")
             generator = self._make_generator()
             rows, validation = self._split(data, generator)
             learner = self._make_learner(rows, generator, device, goes_on)
@@ -203,7 +212,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             generator = self._make_generator() if first else None
             learner = self._make_learner(data, generator, device, goes_on=not first)
             means, _ = run_epoch(learner, data)
-            if not all(map(math.isfinite, means.values())) or not learner.is_finite():
+            if not is_finite(means, learner):
                 raise FloatingPointError(
                     "The energy of these rows is not finite, so they were not learnt from. "
                     "Scale the data to a standard deviation near 1 or lower the learning rates."
@@ -276,20 +285,12 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         """
         data, _ = self._validate_fitted(X)
         coder = self._coder()
-        # entries that are missing drop out of all sums
-        average, add = (
-            (torch.nanmean, torch.nansum) if coder.look_for_nan else (torch.mean, torch.sum)
-        )
-        mean = average(data, dim=0).to(self._learner.device)
-        error = total = 0.0
+        variance = ExplainedVariance(data, look_for_nan=coder.look_for_nan)
         with torch.no_grad():
             for Y in self._chunks(data):
-                error += add((Y - self.decoder_(coder(Y))).square()).item()
-                total += add((Y - mean).square()).item()
+                variance.add(Y, self.decoder_(coder(Y)))
         coder.warn()
-        if total == 0 or bool((data.amax(dim=0) == data.amin(dim=0)).all()):
-            return 1.0 if error == 0 else 0.0
-        return 1.0 - error / total
+        return variance.share()
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Return the names of the columns of codes.
@@ -310,31 +311,15 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         n_components = self.decoder_.n_components
         return np.asarray([f"{self._feature_prefix}{i}" for i in range(n_components)], dtype=object)
 
-    def _gaps(self, X: ArrayLike) -> Any:
-        """Relative duality gap of each row's codes, for a linear decoder."""
-        data, container = self._validate_fitted(X)
-        if not self.lam:
-            raise ValueError(
-                "There is no duality gap for lam=0: without the l1 norm no point of the dual "
-                "problem can be computed from the codes."
-            )
-        if bool(data.isnan().any()):
-            raise ValueError("Input X contains NaN; duality_gap needs complete rows.")
-        coder = self._coder()
-        gaps = (relative_gaps(self.decoder_, Y, coder(Y), coder.energy) for Y in self._chunks(data))
-        found = container.join(map(container.dense, gaps), len(data))
-        coder.warn()
-        return found
-
     @abstractmethod
     def _make_decoder(
         self, n_features: int, generator: torch.Generator, dtype: torch.dtype
     ) -> Decoder:
         """Build a decoder with random weights."""
 
-    @abstractmethod
     def _layer_sizes(self, n_features: int) -> list[int]:
         """Width of each layer that the parameters ask for, from the code to the data."""
+        return [self.n_components, n_features]
 
     def _start_from_data(self) -> bool:
         """Whether weights are improved with the help of data before learning starts."""
@@ -401,7 +386,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     def _settings(self, n_rows: int) -> tuple[EnergySettings, SolverSettings, TrainingSettings]:
         """Translate the parameters into settings of the engine."""
         n_batches = len(batch_slices(n_rows, self.batch_size))
-        auto_epochs = max(self._auto_epochs_least, math.ceil(_AUTO_STEPS / n_batches))
+        auto_epochs = max(self._auto_epochs_least, math.ceil(AUTO_STEPS / n_batches))
         energy = EnergySettings(
             lam=self.lam,
             positive=self.positive_code,
@@ -415,7 +400,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         training = TrainingSettings(
             batch_size=self.batch_size,
             max_iter=(
-                min(_AUTO_EPOCHS_MOST, auto_epochs)
+                min(AUTO_EPOCHS_MOST, auto_epochs)
                 if isinstance(self.max_iter, str)
                 else self.max_iter
             ),
@@ -433,8 +418,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return energy, solver, training
 
     def _checked_bias_decay(self) -> tuple[float, float]:
-        decays = tuple(self.bias_decay)
         weight = Interval(Real, 0, np.inf, closed="left")
+        decays = tuple(self.bias_decay) if np.ndim(self.bias_decay) == 1 else ()
         if len(decays) != 2 or not all(map(weight.is_satisfied_by, decays)):
             raise ValueError(
                 f"bias_decay={self.bias_decay!r} must hold two non-negative numbers: the weight "
@@ -571,10 +556,10 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             self.device_ = str(self._learner.device)
 
 
-def _warn_of_scale(X: torch.Tensor) -> None:
+def _warn_of_scale(X: torch.Tensor, look_for_nan: bool) -> None:
     """Warn when the default weights of the energy cannot suit the data."""
     some = X[:: max(1, len(X) // 10_000)]
-    scale = some[some.isnan().logical_not_()].std().item()
+    scale = (some[some.isnan().logical_not_()] if look_for_nan else some).std().item()
     if scale > 0 and not 1e-2 <= scale <= 1e2:
         warnings.warn(
             f"The data have a standard deviation of {scale:.1e}. The energy's terms are balanced "

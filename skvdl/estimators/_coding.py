@@ -20,9 +20,9 @@ class Coder:
         Decoder.
     encoder : LISTA or None
         Encoder; the solver starts at its prediction.
-    energy : EnergySettings
+    energy_settings : EnergySettings
         What codes minimise.
-    solver : SolverSettings
+    solver_settings : SolverSettings
         How it is minimised.
     predict : bool
         Whether the encoder's prediction is enough for rows without missing entries.
@@ -34,15 +34,15 @@ class Coder:
         self,
         decoder: Decoder,
         encoder: LISTA | None,
-        energy: EnergySettings,
-        solver: SolverSettings,
+        energy_settings: EnergySettings,
+        solver_settings: SolverSettings,
         predict: bool,
         look_for_nan: bool,
     ) -> None:
         self.decoder = decoder
         self.encoder = encoder
-        self.energy = energy
-        self.solver = solver
+        self.energy_settings = energy_settings
+        self.solver_settings = solver_settings
         self.predict = predict
         self.look_for_nan = look_for_nan
         self.n_rows = 0
@@ -71,7 +71,8 @@ class Coder:
 
     def _solve(self, Y: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
         init = None if self.encoder is None else self.encoder(Y)
-        found = codes_by_row(self.decoder, Y, self.energy, self.solver, seen=seen, init=init)
+        settings = self.energy_settings, self.solver_settings
+        found = codes_by_row(self.decoder, Y, *settings, seen=seen, init=init)
         self.n_rows += len(Y)
         self.n_missed += int(found.converged.logical_not().sum())
         return found.codes
@@ -81,8 +82,8 @@ class Coder:
         if self.n_missed:
             warnings.warn(
                 f"The codes of {self.n_missed} of {self.n_rows} rows are not within "
-                f"transform_tol={self.solver.tol} after transform_max_iter="
-                f"{self.solver.max_iter} iterations; raise either.",
+                f"transform_tol={self.solver_settings.tol} after transform_max_iter="
+                f"{self.solver_settings.max_iter} iterations; raise either.",
                 ConvergenceWarning,
                 stacklevel=caller_level(),
             )

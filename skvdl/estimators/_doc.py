@@ -1,10 +1,11 @@
 """Documentation that both estimators share; defaults come from their signatures."""
 
 import inspect
-from collections.abc import Callable
 from typing import TypeVar
 
-T = TypeVar("T")
+from ._base import AUTO_EPOCHS_MOST, AUTO_STEPS, BaseVDL
+
+T = TypeVar("T", bound=BaseVDL)
 
 _PARAMETERS = {
     "lam": """float
@@ -33,9 +34,11 @@ _PARAMETERS = {
         How `transform` computes codes: the encoder's prediction, or the minimum of the energy
         of each row. Without an encoder always the latter.""",
     "transform_tol": """float
-        When ``transform_method="fista"`` stops: %(stop)s.""",
+        When FISTA stops in `transform`. For a dictionary: at this duality gap relative to the
+        energy. For a network, and for a dictionary with a number as `step_size` or with ``lam=0``:
+        when a step moves a code by no more than this share of its norm.""",
     "transform_max_iter": """int
-        Maximum number of iterations, for ``transform_method="fista"``.""",
+        Maximum number of FISTA iterations in `transform`.""",
     "missing_values": """{"nan"} or None
         With "nan", rows may have missing entries, marked by NaN. Learning and `score` count the
         entries that are seen. `transform` minimises the energy over these for incomplete rows,
@@ -43,8 +46,8 @@ _PARAMETERS = {
     "sparse_output": """bool
         Whether `transform` returns a CSR matrix.""",
     "max_iter": """int or "auto"
-        Maximum number of epochs. "auto" takes as many as make 3000 steps, between %(least)s and
-        300.""",
+        Maximum number of epochs. "auto" takes as many as make %(steps)s steps, between %(least)s
+        and %(most)s.""",
     "batch_size": """int
         Rows per batch. The hinge measures the spread of a component over one batch.""",
     "learning_rate": """{"cosine", "constant"} or int
@@ -126,27 +129,23 @@ _NOTES = """After `fit`, the methods `transform`, `score` and `duality_gap` read
     used. All other parameters take effect in the next `fit` or `partial_fit`."""
 
 
-def fill_doc(**words: object) -> Callable[[type[T]], type[T]]:
+def fill_doc(cls: type[T]) -> type[T]:
     """Insert the documentation that both classes share into their docstrings."""
-
-    def fill(cls: type[T]) -> type[T]:
-        if cls.__doc__ is None:  # python -OO
-            return cls
-        signature = inspect.signature(cls)
-        entries = []
-        for name, text in _PARAMETERS.items():
-            kind, _, description = text.partition("\n")
-            default = signature.parameters[name].default
-            entries.append(f"{name} : {kind}, default={_literal(default)}\n{description}")
-        parameters = "\n\n    ".join(entries) % words
-        cls.__doc__ = (
-            cls.__doc__.replace("%(parameters)s", parameters)
-            .replace("%(attributes)s", _ATTRIBUTES)
-            .replace("%(notes)s", _NOTES)
-        )
+    if cls.__doc__ is None:  # python -OO
         return cls
-
-    return fill
+    signature = inspect.signature(cls)
+    entries = []
+    for name, text in _PARAMETERS.items():
+        kind, _, description = text.partition("\n")
+        default = signature.parameters[name].default
+        entries.append(f"{name} : {kind}, default={_literal(default)}\n{description}")
+    auto = {"steps": AUTO_STEPS, "least": cls._auto_epochs_least, "most": AUTO_EPOCHS_MOST}
+    cls.__doc__ = (
+        cls.__doc__.replace("%(parameters)s", "\n\n    ".join(entries) % auto)
+        .replace("%(attributes)s", _ATTRIBUTES)
+        .replace("%(notes)s", _NOTES)
+    )
+    return cls
 
 
 def _literal(value: object) -> str:

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from ..models import LinearDecoder
+from ..solvers import relative_gaps
 from ._base import BaseVDL
 from ._doc import fill_doc
 
 
-@fill_doc(stop="at this duality gap relative to the energy", least=14)
+@fill_doc
 class VarianceDictionaryLearning(BaseVDL):
     """Sparse coding with a linear decoder whose codes are kept from collapsing.
 
@@ -174,10 +175,22 @@ class VarianceDictionaryLearning(BaseVDL):
         ValueError
             If ``lam=0``, for which there is no gap, or if entries of `X` are missing.
         """
-        return self._gaps(X)
-
-    def _layer_sizes(self, n_features: int) -> list[int]:
-        return [self.n_components, n_features]
+        data, container = self._validate_fitted(X)
+        if not self.lam:
+            raise ValueError(
+                "There is no duality gap for lam=0: without the l1 norm no point of the dual "
+                "problem can be computed from the codes."
+            )
+        coder = self._coder()
+        if coder.look_for_nan and bool(data.isnan().any()):
+            raise ValueError("Input X contains NaN; duality_gap needs complete rows.")
+        gaps = (
+            relative_gaps(self.decoder_, Y, coder(Y), coder.energy_settings)
+            for Y in self._chunks(data)
+        )
+        found = container.join(map(container.dense, gaps), len(data))
+        coder.warn()
+        return found
 
     def _make_decoder(
         self, n_features: int, generator: torch.Generator, dtype: torch.dtype

@@ -13,7 +13,7 @@ from ._base import BaseVDL
 from ._doc import fill_doc
 
 
-@fill_doc(stop="when a step moves a code by no more than this share of its norm", least=22)
+@fill_doc
 class NonLinearVDL(BaseVDL):
     """Sparse coding with a multi-layer decoder whose codes are kept from collapsing.
 
@@ -140,7 +140,9 @@ class NonLinearVDL(BaseVDL):
 
     def _layer_sizes(self, n_features: int) -> list[int]:
         given: Any = self.hidden_layer_sizes
-        sizes = [given] if isinstance(given, Integral) else list(given)
+        sizes = (
+            [given] if isinstance(given, Integral) else (list(given) if np.ndim(given) == 1 else [])
+        )
         width = Interval(Integral, 1, None, closed="left")
         if not sizes or not all(width.is_satisfied_by(s) and s is not True for s in sizes):
             raise ValueError(

@@ -305,7 +305,8 @@ class ImageDenoiser(DocLinkMixin, TransformerMixin, BaseEstimator):
         """Return patches without their noise, which has a variance of 1."""
         if atoms is None:
             codes = self.estimator_.transform(patches.numpy())
-            return torch.as_tensor(np.asarray(self.estimator_.inverse_transform(codes)))
+            approximations = np.asarray(self.estimator_.inverse_transform(codes))
+            return torch.as_tensor(approximations, dtype=patches.dtype, device=patches.device)
         n_features = patches.shape[1]
         # what is left over may be as large as noise is on average
         max_error, max_atoms = n_features - self.n_channels_, max(1, n_features // 2)

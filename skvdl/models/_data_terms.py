@@ -11,6 +11,9 @@ from abc import ABC, abstractmethod
 
 import torch
 
+# How often a term is evaluated unless its user knows better.
+USUAL_EVALUATIONS = 50
+
 
 class DataTerm(ABC):
     """Data term of one batch, with ridge and tilt added to whatever the decoder computes.

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import nn
 
-from ._data_terms import DataTerm
+from ._data_terms import USUAL_EVALUATIONS, DataTerm
 from ._weights import gram_bound
 
 
@@ -62,7 +62,7 @@ class Decoder(nn.Module, ABC):
         Y: torch.Tensor,
         *,
         seen: torch.Tensor | None = None,
-        n_evaluations: int = 50,
+        n_evaluations: int = USUAL_EVALUATIONS,
         curvature: torch.Tensor | None = None,
     ) -> DataTerm:
         """Reconstruction error of a batch as a function of its codes.
@@ -73,7 +73,7 @@ class Decoder(nn.Module, ABC):
             Data, whose type the term computes in.
         seen : torch.Tensor of shape (n, n_features), optional
             1 for entries that count, 0 for others, which may be any finite number.
-        n_evaluations : int, default=50
+        n_evaluations : int
             Expected number of evaluations: the more, the more preparation pays off.
         curvature : torch.Tensor of shape (), optional
             `curvature` of the decoder, if it is roughly known, so that it need not be computed. A
@@ -131,6 +131,11 @@ class Decoder(nn.Module, ABC):
     @torch.no_grad()
     def normalise(self) -> None:
         """Scale the columns of all matrices to norm 1; a column of zeros stays as it is."""
+        if any(weight.ndim != 2 for weight in self.matrices):
+            raise ValueError(
+                f"{type(self).__name__} has weights without columns, whose norm could be 1; use "
+                "another regularizer, or a decoder that overrides normalise."
+            )
         for weight in self.matrices:
             # on CPUs some ten times as fast as torch.linalg.vector_norm down the columns
             norm = weight.square().sum(dim=0).sqrt_()

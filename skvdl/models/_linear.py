@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ._data_terms import DataTerm, QuadraticTerm
+from ._data_terms import USUAL_EVALUATIONS, DataTerm, QuadraticTerm
 from ._decoder import Decoder
 from ._weights import eigenvalue_bound, gram_bound, uniform_parameter
 
@@ -47,7 +47,7 @@ class LinearDecoder(Decoder):
         Y: torch.Tensor,
         *,
         seen: torch.Tensor | None = None,
-        n_evaluations: int = 50,
+        n_evaluations: int = USUAL_EVALUATIONS,
         curvature: torch.Tensor | None = None,
     ) -> DataTerm:
         """Reconstruction error of a batch, in the form that is cheapest for its shape."""
@@ -124,7 +124,7 @@ def linear_term(
     W: torch.Tensor,
     *,
     seen: torch.Tensor | None = None,
-    n_evaluations: int = 50,
+    n_evaluations: int = USUAL_EVALUATIONS,
 ) -> QuadraticTerm:
     """Data term of a dictionary in the form that takes fewer multiplications in all.
 
@@ -137,7 +137,7 @@ def linear_term(
     seen : torch.Tensor of shape (n, d), optional
         1 for entries that count, 0 for others. With it each row has its own Gram matrix, so that
         only the residual form is left.
-    n_evaluations : int, default=50
+    n_evaluations : int
         Expected number of evaluations: preparing a Gram matrix pays off if there are many.
 
     Returns

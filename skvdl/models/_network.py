@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ._data_terms import DataTerm, QuadraticTerm
+from ._data_terms import USUAL_EVALUATIONS, DataTerm, QuadraticTerm
 from ._decoder import Decoder
 from ._linear import ResidualTerm, linear_term, replace_columns
 from ._weights import eigenvalue_bound, uniform_parameter
@@ -76,7 +76,7 @@ class NetworkDecoder(Decoder):
         Y: torch.Tensor,
         *,
         seen: torch.Tensor | None = None,
-        n_evaluations: int = 50,
+        n_evaluations: int = USUAL_EVALUATIONS,
         curvature: torch.Tensor | None = None,
     ) -> "NetworkTerm":
         """Reconstruction error of a batch, its last layer in the cheapest form."""

@@ -52,8 +52,8 @@ def choose_solver(problem: Problem, settings: SolverSettings) -> Solver:
 def codes_by_row(
     decoder: Decoder,
     Y: torch.Tensor,
-    energy: EnergySettings,
-    settings: SolverSettings,
+    energy_settings: EnergySettings,
+    solver_settings: SolverSettings,
     *,
     seen: torch.Tensor | None = None,
     init: torch.Tensor | None = None,
@@ -66,7 +66,7 @@ def codes_by_row(
         The decoder.
     Y : torch.Tensor of shape (n, d)
         Data.
-    energy : EnergySettings
+    energy_settings : EnergySettings
         Weights of the terms; hinge and proximity are ignored.
     settings : SolverSettings
         How to minimise.
@@ -80,5 +80,5 @@ def codes_by_row(
     Result
         The codes.
     """
-    problem = Problem(decoder.data_term(Y, seen=seen), energy.by_row())
-    return choose_solver(problem, settings).solve(problem, init)
+    problem = Problem(decoder.data_term(Y, seen=seen), energy_settings.by_row())
+    return choose_solver(problem, solver_settings).solve(problem, init)

@@ -66,6 +66,8 @@ def relative_gaps(
     """Relative duality gap of any codes of a linear decoder, one per row."""
     # with nothing to prepare the term works through the residual, which is the more accurate form
     term = decoder.data_term(Y.to(_finer_dtype(Y)), n_evaluations=0)
+    if not isinstance(term, QuadraticTerm):
+        raise ValueError(f"There is no duality gap for a {type(decoder).__name__}.")
     problem = Problem(term, settings.by_row())
     return problem.relative_gap(codes.to(_finer_dtype(Y)))[0][:, 0].to(Y.dtype)
 

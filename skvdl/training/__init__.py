@@ -3,9 +3,17 @@
 Nothing here knows scikit-learn.
 """
 
-from ._epochs import run_epoch, train
+from ._epochs import is_finite, run_epoch, train
 from ._history import History
 from ._learner import Learner
 from ._schedule import TrainingSettings, batch_slices
 
-__all__ = ["History", "Learner", "TrainingSettings", "batch_slices", "run_epoch", "train"]
+__all__ = [
+    "History",
+    "Learner",
+    "TrainingSettings",
+    "batch_slices",
+    "is_finite",
+    "run_epoch",
+    "train",
+]

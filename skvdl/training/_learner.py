@@ -30,9 +30,9 @@ class Learner:
         Decoder.
     encoder : LISTA or None
         Encoder.
-    energy : EnergySettings
+    energy_settings : EnergySettings
         What inference minimises.
-    solver : SolverSettings
+    solver_settings : SolverSettings
         How it is minimised.
     training : TrainingSettings
         Rates and decays.
@@ -50,25 +50,28 @@ class Learner:
         self,
         decoder: Decoder,
         encoder: LISTA | None,
-        energy: EnergySettings,
-        solver: SolverSettings,
+        energy_settings: EnergySettings,
+        solver_settings: SolverSettings,
         training: TrainingSettings,
     ) -> None:
         self.decoder = decoder
         self.encoder = encoder
         self.decoder_optimizer = _adam(decoder)
         self.encoder_optimizer = None if encoder is None else _adam(encoder)
-        self.configure(energy, solver, training)
+        self.configure(energy_settings, solver_settings, training)
         self._bound_decoder()
         self.n_steps = 0
         self.hints: dict[str, Any] = {"n_iter": 20, "curvature": None, "age": 0}
 
     def configure(
-        self, energy: EnergySettings, solver: SolverSettings, training: TrainingSettings
+        self,
+        energy_settings: EnergySettings,
+        solver_settings: SolverSettings,
+        training: TrainingSettings,
     ) -> None:
         """Replace the settings, for example when training continues with changed parameters."""
-        self.energy_settings = energy
-        self.solver_settings = solver
+        self.energy_settings = energy_settings
+        self.solver_settings = solver_settings
         self.training = training
         self.set_rates(*training.rates(0))
         decoder_decay, encoder_decay = training.bias_decay
@@ -211,7 +214,10 @@ class Learner:
         """Data with 0 for missing entries, and 1 for entries that are seen; None if all are."""
         if not self.training.look_for_nan:
             return Y, None
-        return Y.nan_to_num(nan=0.0), Y.isnan().logical_not_().to(Y.dtype)
+        missing = Y.isnan()
+        if not missing.any():
+            return Y, None
+        return Y.nan_to_num(nan=0.0), missing.logical_not_().to(Y.dtype)
 
     def _bound_decoder(self) -> None:
         if self.training.unit_norm:

@@ -579,8 +579,8 @@ def test_early_stopping_stops_early(small):
 
 
 def test_auto_epochs_follow_the_number_of_batches(small, monkeypatch):
-    monkeypatch.setattr(skvdl.estimators._base, "_AUTO_STEPS", 24)
-    monkeypatch.setattr(skvdl.estimators._base, "_AUTO_EPOCHS_MOST", 10)
+    monkeypatch.setattr(skvdl.estimators._base, "AUTO_STEPS", 24)
+    monkeypatch.setattr(skvdl.estimators._base, "AUTO_EPOCHS_MOST", 10)
     monkeypatch.setattr(VDL, "_auto_epochs_least", 5)
     for batch_size, epochs in ((60, 10), (20, 8), (10, 5)):
         assert make(VDL, max_iter="auto", batch_size=batch_size).fit(small).n_iter_ == epochs

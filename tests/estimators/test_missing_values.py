@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skvdl import VDL, NonLinearVDL
+from skvdl.metrics import neg_energy_scorer, psnr_scorer
 
 LAM = 0.02
 
@@ -173,3 +174,46 @@ def test_what_is_missing_has_no_part_in_learning(small, holes):
     other = make(max_iter=3).fit(np.nan_to_num(holes))
     assert not np.allclose(model.components_, other.components_)
     assert model.loss_curve_[0] < other.loss_curve_[0]
+
+
+@pytest.mark.parametrize("kind", [VDL, NonLinearVDL])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"early_stopping": True},
+        {"revive_dead": True, "lam": 0.5},
+        {"encoder": None},
+        {"sparse_output": True},
+        {"warm_start": True},
+    ],
+    ids=str,
+)
+def test_every_way_to_learn_takes_incomplete_rows(holes, kind, options):
+    X = holes.astype(np.float32)
+    model = make(kind, **options).fit(X).partial_fit(X).fit(X)
+    codes = model.transform(X)
+    assert codes.dtype == np.float32
+    assert np.isfinite(model.inverse_transform(codes)).all()
+    assert np.isfinite(model.loss_curve_).all()
+
+
+def test_batches_without_gaps_cost_no_more(small):
+    model = make(batch_size=30).fit(small)
+    Y, seen = model._learner._split_missing(torch.from_numpy(small))
+    assert seen is None
+    np.testing.assert_array_equal(Y, small)
+
+
+def test_score_of_nothing_is_an_error(small):
+    model = make().fit(small)
+    with pytest.raises(ValueError, match="every entry of X is missing"):
+        model.score(np.full((3, 12), np.nan))
+    constant = np.full((3, 12), 0.1)
+    constant[0, 0] = np.nan
+    assert model.score(constant) in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("scorer", [psnr_scorer, neg_energy_scorer])
+def test_scorers_refuse_incomplete_rows(small, holes, scorer):
+    with pytest.raises(ValueError, match="missing"):
+        scorer(make().fit(small), holes)

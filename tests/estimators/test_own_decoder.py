@@ -143,6 +143,18 @@ def test_kernels_of_a_convolution_are_learnt():
     assert model.transform(X).shape == (200, 27)
 
 
+def test_unit_norm_of_what_has_no_columns_is_refused():
+    model = ConvolutionalVDL(27, regularizer="unit_norm", max_iter=1, random_state=0)
+    with pytest.raises(ValueError, match="ConvolutionalDecoder has weights without columns"):
+        model.fit(np.ones((20, 12)))
+
+
+def test_there_is_no_gap_for_a_decoder_without_a_quadratic_term(small):
+    model = AffineVDL(10, max_iter=1, random_state=0).fit(small)
+    with pytest.raises(ValueError, match="duality gap"):
+        model.duality_gap(small)
+
+
 def test_components_that_a_decoder_cannot_revive_are_refused_clearly(small):
     model = AffineVDL(10, lam=100.0, revive_dead=True, max_iter=5, random_state=0)
     with pytest.raises(ValueError, match="AffineDecoder has no way to revive"):

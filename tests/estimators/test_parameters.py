@@ -180,3 +180,19 @@ def test_weights_are_on_their_device_before_data_improve_them(kind):
     X = torch.zeros(30, 12, device=there)
     learner = make(kind)._make_learner(X, generator, there, goes_on=False)
     assert learner.device == there
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1.0, 1e25])
+def test_score_does_not_depend_on_the_unit(small, unit):
+    # an encoder that is linear in the data: no threshold, no bias
+    X = small.astype(np.float32)
+    model = make(lam=0.0).fit(X)
+    with torch.no_grad():
+        model.encoder_.b.zero_()
+    assert model.score(X * np.float32(unit)) == pytest.approx(model.score(X), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bias_decay", "hidden_layer_sizes"])
+def test_arrays_without_an_axis_are_refused(name, small):
+    with pytest.raises(ValueError, match=name):
+        make(NonLinearVDL, **{name: np.array(2.5)}).fit(small)

@@ -4,10 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import FunctionTransformer
 
 from skvdl import NonLinearVDL
 from skvdl.images import ImageDenoiser, _patches, estimate_noise
@@ -298,3 +300,29 @@ def test_failing_fit_leaves_a_fitted_denoiser_as_it_was(tmp_path):
     denoiser.set_params(estimator=None, patch_size=6)
     assert vars(denoiser) == before
     np.testing.assert_array_equal(denoiser.transform(noisy), result)
+
+
+class WideCodes(FunctionTransformer):
+    """Estimator without atoms, whose reconstructions are in double precision."""
+
+    def inverse_transform(self, X):
+        return np.asarray(X, dtype=np.float64) * 0.5
+
+
+def test_reconstructions_may_be_of_any_type():
+    noisy = noisy_version(checkers())
+    denoised = small_denoiser(estimator=WideCodes(), n_refinements=0).fit(noisy).transform(noisy)
+    assert np.isfinite(denoised).all()
+
+
+def test_gaps_are_filled_whatever_the_default_type():
+    image = checkers()
+    image[10:14, 12:20] = np.nan
+    denoiser = small_denoiser().fit(image)
+    expected = denoiser.inpaint(image)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        np.testing.assert_array_equal(denoiser.inpaint(image), expected)
+    finally:
+        torch.set_default_dtype(before)
