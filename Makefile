@@ -38,7 +38,7 @@ test: lint pytest
 
 pytest: $(VENV)/.dev
 	@echo "Running the tests ..."
-	OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(PY) -m pytest -n 2 --cov=skvdl
+	OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(PY) -m pytest -n 2 --dist worksteal --cov=skvdl
 
 docs: $(VENV)/.docs
 	@echo "Running the examples and building the documentation ..."

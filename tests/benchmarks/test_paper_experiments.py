@@ -23,6 +23,9 @@ from benchmarks.paper.targets import TARGETS
 from skvdl import VarianceDictionaryLearning, paper
 from skvdl.datasets import load_digits
 
+# Tracing many fits takes long, and other tests reach the same lines of the package.
+pytestmark = pytest.mark.no_cover
+
 LAM = "0.005"
 
 

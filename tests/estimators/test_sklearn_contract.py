@@ -45,7 +45,10 @@ def _models(variants):
             yield NonLinearVDL(6, hidden_layer_sizes=(8,), **QUICK, **variant)
 
 
-DEFAULTS = [VarianceDictionaryLearning(max_iter=2), NonLinearVDL(max_iter=2)]
+DEFAULTS = [
+    VarianceDictionaryLearning(max_iter=2),
+    NonLinearVDL(hidden_layer_sizes=32, max_iter=2),
+]
 
 
 # Tracing thousands of small fits takes long, and other tests reach the same lines.
