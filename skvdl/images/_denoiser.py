@@ -101,7 +101,8 @@ class ImageDenoiser(DocLinkMixin, TransformerMixin, BaseEstimator):
     By default the denoiser does not use variance regularisation: its atoms are held at unit norm.
     On six photographs, four settings of the variance hinge chosen from twenty changed the mean
     PSNR by less than 0.05 dB, and none was better at all of three noise levels (``python -m
-    benchmarks.bench_denoiser_dictionary``). The option with fewer parameters is used.
+    benchmarks.bench_denoiser_dictionary``). The settings were chosen on two of the six; on the
+    other four alone, none gained at any level. The option with fewer parameters is used.
 
     References
     ----------

@@ -40,9 +40,7 @@ CONTAINER_VARIANTS = [{}, {"encoder": None}, {"positive_code": False}, {"missing
 def _models(variants):
     for variant in variants:
         yield VarianceDictionaryLearning(6, **QUICK, **variant)
-        # regularizers do not depend on the decoder
-        if variant.keys() != {"regularizer"}:
-            yield NonLinearVDL(6, hidden_layer_sizes=(8,), **QUICK, **variant)
+        yield NonLinearVDL(6, hidden_layer_sizes=(8,), **QUICK, **variant)
 
 
 DEFAULTS = [
