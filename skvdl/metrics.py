@@ -177,12 +177,12 @@ def sparsity_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) -> f
 
 
 def neg_energy_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) -> float:
-    """Score a fitted estimator by minus its mean energy per sample, l1 norm included.
+    """Score a fitted estimator by minus its mean energy per sample, penalty included.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted, with `transform`, `inverse_transform` and a parameter `lam`. For a pipeline, the
+        Fitted, with `transform`, `inverse_transform`, `lam_` and `scale_`. For a pipeline, the
         energy is that of its last step on the output of the steps before.
     X : array-like of shape (n_samples, n_features)
         Data.
@@ -192,8 +192,9 @@ def neg_energy_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) ->
     Returns
     -------
     float
-        Minus the mean of ``1/d ||x - x_hat||^2 + lam ||z||_1``; higher is better. Compare it
-        only between models with the same `lam`.
+        Minus the mean of ``1/d ||x - x_hat||^2 + lam ||z||``, where the error is in units of
+        `scale_` and the norm is the l1 norm, or the number of non-zeros with ``penalty="l0"``;
+        higher is better. Compare it only between models with the same `lam_`.
 
     Examples
     --------
@@ -209,16 +210,20 @@ def neg_energy_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) ->
         if len(estimator) > 1:
             X = estimator[:-1].transform(X)
         estimator = estimator[-1]
-    if not hasattr(estimator, "lam"):
+    if not hasattr(estimator, "lam_"):
         raise TypeError(
-            f"{type(estimator).__name__} has no parameter lam, the weight of the l1 norm in the "
-            "energy; pass a fitted model of skvdl, or a pipeline that ends with one."
+            f"{type(estimator).__name__} has no lam_, the weight of the penalty in the energy; "
+            "pass a fitted model of skvdl, or a pipeline that ends with one."
         )
     _refuse_missing(_to_float(X))
     codes = estimator.transform(X)
-    error = np.square(_to_float(X) - _to_float(estimator.inverse_transform(codes)))
-    l1 = abs(_to_matrix(codes)).sum(dtype=np.float64) / len(error)
-    return -float(error.mean() + estimator.lam * l1)
+    error = (_to_float(X) - _to_float(estimator.inverse_transform(codes))) / estimator.scale_
+    amplitudes = abs(_to_matrix(codes))
+    if getattr(estimator, "penalty", "l1") == "l0":
+        amplitudes = amplitudes != 0
+    norm = amplitudes.sum(dtype=np.float64) / len(error)
+    lam = estimator.lam_ if estimator.lam is None else estimator.lam
+    return -float(np.square(error).mean() + lam * norm)
 
 
 def _refuse_missing(X: NDArray[np.float64]) -> None:

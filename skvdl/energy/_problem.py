@@ -6,7 +6,7 @@ from typing import Self
 import torch
 
 from ..models import DataTerm, QuadraticTerm
-from ._terms import l1, variance_hinge, variance_hinge_force
+from ._terms import l0, l1, variance_hinge, variance_hinge_force
 
 # Rows of the batch that the weight of the hinge refers to.
 HINGE_ROWS = 250
@@ -19,7 +19,9 @@ class EnergySettings:
     Attributes
     ----------
     lam : float
-        Weight of the l1 norm.
+        Weight of the penalty.
+    penalty : {"l1", "l0"}
+        What makes codes sparse: the l1 norm, or the number of components that are not 0.
     positive : bool
         Whether codes are non-negative.
     beta : float
@@ -32,13 +34,14 @@ class EnergySettings:
     """
 
     lam: float
+    penalty: str = "l1"
     positive: bool = True
     beta: float = 0.0
     variance_threshold: float = 0.5
     gamma: float = 0.0
 
     def by_row(self) -> Self:
-        """Return the energy of each row by itself: reconstruction and l1 norm."""
+        """Return the energy of each row by itself: reconstruction and penalty."""
         return replace(self, beta=0.0, gamma=0.0)
 
     def hinge_weight(self, n_rows: int) -> float:
@@ -66,6 +69,7 @@ class Problem:
         self.data = data
         self.settings = settings
         self.lam = settings.lam
+        self.counts = settings.penalty == "l0"
         self.positive = settings.positive
         # a single row has no standard deviation
         self.beta = settings.hinge_weight(n_rows) if n_rows > 1 else 0.0
@@ -74,8 +78,12 @@ class Problem:
         data.add(
             ridge=2.0 * settings.gamma / data.n_components,
             centre=target,
-            tilt=self.lam if self.positive else 0.0,
+            tilt=self.lam if self.positive and not self.counts else 0.0,
         )
+        # slope of the penalty at 0, along each component
+        self.slope = data.Y.new_full((data.n_components,), self.lam)
+        if self.counts:
+            self._relax_counting()
 
     @property
     def coupled(self) -> bool:
@@ -85,7 +93,7 @@ class Problem:
     @property
     def is_lasso(self) -> bool:
         """Whether each row is a lasso, for which there is a duality gap."""
-        plain = not self.coupled and not self.data.ridge and self.lam > 0
+        plain = not (self.coupled or self.counts or self.data.ridge) and self.lam > 0
         return plain and isinstance(self.data, QuadraticTerm)
 
     def to(self, dtype: torch.dtype) -> "Problem":
@@ -114,7 +122,9 @@ class Problem:
         The column has one number per row, or a single one for all rows if they are coupled.
         """
         value, grad = self.data.value_and_grad(Z)
-        if not self.positive:
+        if self.counts:
+            value = torch.add(value, l0(Z), alpha=self.lam)
+        elif not self.positive:
             value = torch.add(value, l1(Z), alpha=self.lam)
         if self.coupled:
             threshold = self.settings.variance_threshold
@@ -148,29 +158,73 @@ class Problem:
         gap = energy - shrink * (2 * overlap - shrink * error)
         return gap / energy.clamp_min(tiny), energy
 
+    def component_steps(self) -> torch.Tensor:
+        """Longest steps, one per component, with which `descend` is safe on a quadratic term.
+
+        Atoms of very different norms would make a common step far too short for most of them.
+        """
+        assert isinstance(self.data, QuadraticTerm)
+        curvature = self.data.relative_curvature() * self.data.diagonal() + self.strength
+        return 1.0 / curvature.clamp_min(torch.finfo(curvature.dtype).tiny)
+
     def set_step(self, step: torch.Tensor) -> None:
-        """Choose the step of `descend`."""
+        """Choose the step of `descend`, one for all components or one for each."""
         self.step = step
         self.hinge_step = step * self.strength
         self.data.set_step(step)
 
-    def descend(self, Z: torch.Tensor, out: torch.Tensor, deviation: torch.Tensor) -> torch.Tensor:
+    def descend(
+        self, Z: torch.Tensor, out: torch.Tensor, deviation: torch.Tensor, *, soft: bool = False
+    ) -> torch.Tensor:
         """Write the codes after one gradient step and the shrinkage into `out`.
 
         Fresh memory for every intermediate result would cost more than computing it, so the
         caller lends `deviation` too.
         """
         if not self.coupled:
-            return self.shrink(self.data.descend(Z, out=out), self.step)
+            return self.shrink(self.data.descend(Z, out=out), self.step, soft=soft)
         threshold = self.settings.variance_threshold
         _, pull = variance_hinge_force(Z, threshold, deviation=deviation, scratch=out)
         self.data.descend(Z, out=out)
         out.addcmul_(deviation, pull.mul_(self.hinge_step))
-        return self.shrink(out, self.step)
+        return self.shrink(out, self.step, soft=soft)
 
-    def shrink(self, V: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-        """Shrink in place; on non-negative codes the threshold is part of the gradient."""
+    def shrink(self, V: torch.Tensor, step: torch.Tensor, *, soft: bool = False) -> torch.Tensor:
+        """Apply the proximal map of the penalty in place.
+
+        With `soft`, the l1 norm whose threshold is that of the l0 penalty takes its place.
+        """
+        if self.counts:
+            return self._shrink_counting(V, step, soft)
         if self.positive:
+            # the threshold is part of the gradient
             return V.relu_()
-        threshold = step * self.lam
-        return V.sub_(torch.minimum(torch.maximum(V, -threshold), threshold))
+        return _soft_threshold(V, step * self.lam)
+
+    def _relax_counting(self) -> None:
+        """Replace the count by its tightest continuous relaxation with the same minima (CEL0).
+
+        Along a component whose second derivative is h, the relaxation starts at 0 with the slope
+        ``sqrt(2 lam h)``, bends down with -h, and is constant, lam, beyond ``sqrt(2 lam / h)``.
+        """
+        assert isinstance(self.data, QuadraticTerm)
+        self.bend = self.data.diagonal()
+        self.slope = (2.0 * self.lam * self.bend).sqrt_()
+        tiny = torch.finfo(self.bend.dtype).tiny
+        self.reach = (2.0 * self.lam / self.bend.clamp_min(tiny)).sqrt_()
+
+    def _shrink_counting(self, V: torch.Tensor, step: torch.Tensor, soft: bool) -> torch.Tensor:
+        threshold = step * self.slope
+        if soft:
+            return V.sub_(threshold).relu_() if self.positive else _soft_threshold(V, threshold)
+        # below its reach the relaxation is a parabola, and stretches what the threshold leaves
+        room = (1.0 - step * self.bend).clamp_min_(torch.finfo(V.dtype).eps)
+        if self.positive:
+            stretched = torch.sub(V, threshold).div_(room).relu_()
+            return V.copy_(torch.where(self.reach > V, stretched, V))
+        stretched = _soft_threshold(V.clone(), threshold).div_(room)
+        return V.copy_(torch.where(V.abs() < self.reach, stretched, V))
+
+
+def _soft_threshold(V: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
+    return V.sub_(torch.minimum(torch.maximum(V, -threshold), threshold))

@@ -19,6 +19,11 @@ def l1(Z: torch.Tensor) -> torch.Tensor:
     return Z.abs().sum(dim=1)
 
 
+def l0(Z: torch.Tensor) -> torch.Tensor:
+    """The number of components of each row that are not 0."""
+    return (Z != 0).to(Z.dtype).sum(dim=1)
+
+
 def variance_hinge(Z: torch.Tensor, threshold: float) -> torch.Tensor:
     """Squared hinge ``[(threshold - std)_+]^2`` on each component's deviation over the batch.
 

@@ -25,13 +25,15 @@ from tqdm.auto import tqdm
 
 from .._doc_link import DocLinkMixin
 from ..energy import EnergySettings
-from ..models import LISTA, Decoder
+from ..models import LISTA, Decoder, Units
 from ..solvers import SolverSettings
 from ..training import (
     History,
     Learner,
     TrainingSettings,
     batch_slices,
+    cut_encoder,
+    find_lam,
     is_finite,
     run_epoch,
     train,
@@ -41,9 +43,15 @@ from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_ten
 from ._devices import available_devices, resolve_device
 from ._scoring import ExplainedVariance
 
-# max_iter="auto": epochs that make this many steps, within limits.
-AUTO_STEPS = 3000
-AUTO_EPOCHS_MOST = 300
+# max_iter="auto": steps without progress on held-out rows after which training stops, and progress
+# that counts.
+_AUTO_PATIENCE, _AUTO_TOL = 200, 1e-3
+# Rows held out to stop in time and to calibrate: this share, at most so many, none of fewer rows.
+_AUTO_FRACTION, _AUTO_HELD_OUT, _AUTO_LEAST = 0.1, 1000, 100
+# Rows that lam and the encoder's threshold are calibrated on, and trials of lam: in `fit`, and in
+# every further `partial_fit`.
+_CALIBRATION_ROWS = 500
+_CALIBRATION_TRIALS, _CALIBRATION_TRIALS_AGAIN = 12, 2
 # Relative change of the codes at which inference in `fit` stops, as published.
 _INFERENCE_TOL = 1e-3
 # A chunk in transform has as many rows as keep its tensors near 16 MB each, and at least these.
@@ -52,6 +60,7 @@ _CHUNK_ROWS = 256
 # What `transform`, `score` and `duality_gap` read; everything else was settled in `fit`.
 _READ_AFTER_FIT = (
     "lam",
+    "debias",
     "step_size",
     "transform_method",
     "transform_tol",
@@ -66,7 +75,11 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "lam": [Interval(Real, 0, None, closed="left")],
+        "lam": [Interval(Real, 0, None, closed="left"), None],
+        "target_sparsity": [Interval(Real, 0, 1, closed="neither")],
+        "debias": ["boolean"],
+        "center": ["boolean"],
+        "scale": ["boolean"],
         "beta": [Interval(Real, 0, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="left")],
         "variance_threshold": [Interval(Real, 0, None, closed="neither")],
@@ -100,13 +113,21 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         "device": [StrOptions({"auto", "cpu", "cuda", "mps"})],
         "verbose": ["verbose"],
     }
-    # Smallest number of epochs of max_iter="auto".
-    _auto_epochs_least: ClassVar[int]
+    # What the documentation of shared parameters says about this class alone.
+    _doc_texts: ClassVar[dict[str, str]]
+    # Steps of max_iter="auto", at least one epoch.
+    _auto_steps: ClassVar[int]
+    # Weight of the penalty from which the one for `target_sparsity` is looked for.
+    _first_lam: ClassVar[float]
     # What the names of the codes' columns begin with.
     _feature_prefix: ClassVar[str]
 
     n_components: int
-    lam: float
+    lam: float | None
+    target_sparsity: float
+    debias: bool
+    center: bool
+    scale: bool
     beta: float
     gamma: float
     variance_threshold: float
@@ -122,7 +143,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     max_iter: int | str
     batch_size: int
     learning_rate: str | int
-    learning_rate_init: float
+    learning_rate_init: float | None
     encoder_learning_rate_init: float
     bias_decay: tuple[float, float]
     inference_max_iter: int
@@ -144,7 +165,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, torch.Tensor} of shape (n_samples, n_features)
-            Data, best with a standard deviation near 1.
+            Data.
         y : None
             Ignored.
 
@@ -158,20 +179,24 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             goes_on = self.warm_start and hasattr(self, "_learner")
             data = self._validate(X, reset=not goes_on, min_samples=2)[0]
             device = resolve_device(self.device, data.dtype)
-            _warn_of_scale(data, look_for_nan=self.missing_values == "nan")
+            if not self.scale:
+                _warn_of_scale(data, look_for_nan=self.missing_values == "nan")
             generator = self._make_generator()
-            rows, validation = self._split(data, generator)
-            learner = self._make_learner(rows, generator, device, goes_on)
+            index, held_out = self._split(data, generator)
+            units = Units(self.center, self.scale).update(data)
+            learner = self._make_learner(data, index, units, generator, device, goes_on)
+            judged = len(held_out) > 0 and (self.early_stopping or self.max_iter == "auto")
             history = History()
             stopped: BaseException | None = None
             try:
                 with self._progress(learner.training.max_iter) as on_epoch:
                     train(
                         learner,
-                        rows,
+                        data,
                         generator=generator,
                         history=history,
-                        X_validation=validation,
+                        index=index,
+                        X_validation=data[held_out] if judged else None,
                         on_epoch=on_epoch,
                     )
             except FloatingPointError as error:
@@ -180,7 +205,9 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 stopped = error
             except KeyboardInterrupt as error:
                 stopped = error
-            self._publish(learner, history, len(history.curves["energy"]))
+            rows = data[_calibration_rows(index, held_out)]
+            lam = self._calibrate(learner, rows, _CALIBRATION_TRIALS)
+            self._publish(learner, history, len(history.curves["energy"]), lam)
         if stopped is not None:
             raise stopped
         return self
@@ -188,6 +215,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Go through data once, in the order given, at constant learning rates.
+
+        Mean and scale are those of all rows given so far, and change less and less.
 
         Parameters
         ----------
@@ -210,16 +239,21 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             data = self._validate(X, reset=first, min_samples=min_samples)[0]
             device = resolve_device(self.device, data.dtype)
             generator = self._make_generator() if first else None
-            learner = self._make_learner(data, generator, device, goes_on=not first)
+            known = Units(self.center, self.scale) if first else self._learner.units
+            units = copy.deepcopy(known).to(data.device).update(data)
+            index = torch.arange(len(data), device=data.device)
+            learner = self._make_learner(data, index, units, generator, device, goes_on=not first)
             means, _ = run_epoch(learner, data)
             if not is_finite(means, learner):
                 raise FloatingPointError(
                     "The energy of these rows is not finite, so they were not learnt from. "
-                    "Scale the data to a standard deviation near 1 or lower the learning rates."
+                    "Use scale=True or lower the learning rates."
                 )
             history = History() if first else self._history
             history.append(**means)
-            self._publish(learner, history, 1 if first else self.n_iter_ + 1)
+            trials = _CALIBRATION_TRIALS if first else _CALIBRATION_TRIALS_AGAIN
+            lam = self._calibrate(learner, data[_calibration_rows(index, index[:0])], trials)
+            self._publish(learner, history, 1 if first else self.n_iter_ + 1, lam)
         return self
 
     def transform(self, X: ArrayLike) -> Any:
@@ -263,7 +297,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 f"{self.decoder_.n_components}."
             )
         with torch.no_grad():
-            parts = (container.dense(self.decoder_(part)) for part in self._chunks(codes))
+            undo = self._learner.units.undo
+            parts = (container.dense(undo(self.decoder_(part))) for part in self._chunks(codes))
             return container.join(parts, codes.shape[0])
 
     def score(self, X: ArrayLike, y: None = None) -> float:
@@ -288,7 +323,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         variance = ExplainedVariance(data, look_for_nan=coder.look_for_nan)
         with torch.no_grad():
             for Y in self._chunks(data):
-                variance.add(Y, self.decoder_(coder(Y)))
+                variance.add(Y, coder.units.undo(self.decoder_(coder(Y))))
         coder.warn()
         return variance.share()
 
@@ -370,25 +405,40 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
 
     def _split(
         self, X: torch.Tensor, generator: torch.Generator
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Training rows and, with early stopping, validation rows."""
-        if not self.early_stopping:
-            return X, None
-        n_validation = max(1, round(self.validation_fraction * len(X)))
-        if len(X) - n_validation < 2:
-            raise ValueError(
-                f"validation_fraction={self.validation_fraction} of {len(X)} samples leaves fewer "
-                "than 2 to learn from; use early_stopping=False or more data."
-            )
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Indices of the rows to learn from, and of those to judge epochs by, if any."""
+        if self.early_stopping:
+            n_validation = max(1, round(self.validation_fraction * len(X)))
+            if len(X) - n_validation < 2:
+                raise ValueError(
+                    f"validation_fraction={self.validation_fraction} of {len(X)} samples leaves "
+                    "fewer than 2 to learn from; use early_stopping=False or more data."
+                )
+        elif (self.max_iter == "auto" or self.lam is None) and len(X) >= _AUTO_LEAST:
+            n_validation = min(round(_AUTO_FRACTION * len(X)), _AUTO_HELD_OUT)
+        else:
+            every = torch.arange(len(X), device=X.device)
+            return every, every[:0]
         order = torch.randperm(len(X), generator=generator, device=generator.device).to(X.device)
-        return X[order[n_validation:]], X[order[:n_validation]]
+        return order[n_validation:], order[:n_validation]
 
-    def _settings(self, n_rows: int) -> tuple[EnergySettings, SolverSettings, TrainingSettings]:
+    def _penalty(self) -> str:
+        """What makes the codes sparse."""
+        return "l1"
+
+    def _settings(
+        self, n_rows: int, lam: float
+    ) -> tuple[EnergySettings, SolverSettings, TrainingSettings]:
         """Translate the parameters into settings of the engine."""
         n_batches = len(batch_slices(n_rows, self.batch_size))
-        auto_epochs = max(self._auto_epochs_least, math.ceil(AUTO_STEPS / n_batches))
+        auto = self.max_iter == "auto"
+        max_iter = math.ceil(self._auto_steps / n_batches) if auto else int(self.max_iter)
+        n_iter_no_change, tol = self.n_iter_no_change, self.tol
+        if auto and not self.early_stopping:
+            n_iter_no_change, tol = math.ceil(_AUTO_PATIENCE / n_batches), _AUTO_TOL
         energy = EnergySettings(
-            lam=self.lam,
+            lam=lam,
+            penalty=self._penalty(),
             positive=self.positive_code,
             beta=self.beta if self.regularizer == "variance" else 0.0,
             variance_threshold=self.variance_threshold,
@@ -399,21 +449,19 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         )
         training = TrainingSettings(
             batch_size=self.batch_size,
-            max_iter=(
-                min(AUTO_EPOCHS_MOST, auto_epochs)
-                if isinstance(self.max_iter, str)
-                else self.max_iter
-            ),
+            max_iter=max_iter,
             learning_rate=self.learning_rate,
-            learning_rate_init=self.learning_rate_init,
+            learning_rate_init=self.learning_rate_init or 0.0,
             encoder_learning_rate_init=self.encoder_learning_rate_init,
             unit_norm=self.regularizer == "unit_norm",
             weight_decay=self.weight_decay if self.regularizer == "weight_decay" else 0.0,
             bias_decay=self._checked_bias_decay(),
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
             revive_dead=self.revive_dead,
             look_for_nan=self.missing_values == "nan",
+            online=self.learning_rate_init is None,
+            target_sparsity=self.target_sparsity if self.lam is None else None,
         )
         return energy, solver, training
 
@@ -430,15 +478,18 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     def _make_learner(
         self,
         X: torch.Tensor,
+        index: torch.Tensor,
+        units: Units,
         generator: torch.Generator | None,
         device: torch.device,
         goes_on: bool,
     ) -> Learner:
-        settings = self._settings(len(X))
         if goes_on:
-            learner = copy.deepcopy(self._learner).to(device)
+            learner = copy.deepcopy(self._learner)
             self._check_same_model(learner)
-            learner.configure(*settings)
+            learner.units = units
+            lam = learner.energy_settings.lam if self.lam is None else self.lam
+            learner.to(device).configure(*self._settings(len(index), lam))
             return learner
         assert generator is not None
         n_features = X.shape[1]
@@ -453,10 +504,23 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 positive=self.positive_code,
             )
         # weights are drawn on the CPU, to be the same on every device
-        learner = Learner(decoder, encoder, *settings).to(device)
+        lam = self._first_lam if self.lam is None else self.lam
+        learner = Learner(decoder, encoder, *self._settings(len(index), lam), units).to(device)
         if self._start_from_data():
-            learner.start_from(X, generator)
+            learner.start_from(X, index, generator)
         return learner
+
+    def _calibrate(self, learner: Learner, X: torch.Tensor, n_trials: int) -> float:
+        """Return lam for new rows, and let the encoder's codes have as many zeros as theirs."""
+        if self.lam is not None and not (self.lam and self.debias):
+            return self.lam
+        # what was found by the last calibration is where this one starts
+        lam, sparsity = find_lam(
+            learner, X, self._transform_solver(), debias=self.debias, n_trials=n_trials
+        )
+        wanted = self.target_sparsity if self.lam is None else sparsity
+        cut_encoder(learner, X, wanted, debias=self.debias)
+        return lam
 
     def _check_same_model(self, learner: Learner) -> None:
         """Refuse to go on with a model that the parameters no longer describe."""
@@ -464,17 +528,30 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             learner.decoder.layer_sizes,
             None if learner.encoder is None else "lista",
             learner.energy_settings.positive,
+            learner.units.center,
+            learner.units.scaled,
         )
-        wanted = (self._layer_sizes(self.n_features_in_), self.encoder, self.positive_code)
+        wanted = (
+            self._layer_sizes(self.n_features_in_),
+            self.encoder,
+            self.positive_code,
+            self.center,
+            self.scale,
+        )
         if built != wanted:
+            text = "layers {}, encoder={!r}, positive_code={}, center={} and scale={}"
             raise ValueError(
-                "The fitted model has layers {}, encoder={!r} and positive_code={}, ".format(*built)
-                + "the parameters ask for {}, {!r} and {}: ".format(*wanted)
-                + "training cannot go on. Use warm_start=False and fit to start again."
+                f"The fitted model has {text.format(*built)}; "
+                f"the parameters ask for {text.format(*wanted)}: "
+                "training cannot go on. Use warm_start=False and fit to start again."
             )
 
-    def _publish(self, learner: Learner, history: History, n_iter: int) -> None:
+    def _publish(self, learner: Learner, history: History, n_iter: int, lam: float) -> None:
         """Set every fitted attribute."""
+        mean = learner.units.mean
+        self.mean_ = None if mean is None else mean.cpu().numpy()
+        self.scale_ = learner.units.scale
+        self.lam_ = lam
         self._learner = learner
         self._history = history
         self.decoder_ = learner.decoder
@@ -492,15 +569,24 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return Coder(
             self.decoder_,
             self.encoder_,
-            replace(self._learner.energy_settings, lam=self.lam),
-            SolverSettings(
-                step_size=self.step_size,
-                tol=self.transform_tol,
-                max_iter=self.transform_max_iter,
-                exact=True,
-            ),
+            self._learner.units,
+            replace(self._learner.energy_settings, lam=self._lam_in_force()),
+            self._transform_solver(),
+            debias=self.debias,
             predict=self.transform_method == "encoder",
             look_for_nan=self.missing_values == "nan",
+        )
+
+    def _lam_in_force(self) -> float:
+        """Weight of the penalty of codes of new rows."""
+        return self.lam_ if self.lam is None else self.lam
+
+    def _transform_solver(self) -> SolverSettings:
+        return SolverSettings(
+            step_size=self.step_size,
+            tol=self.transform_tol,
+            max_iter=self.transform_max_iter,
+            exact=True,
         )
 
     def _chunks(self, X: Any) -> Iterator[torch.Tensor]:
@@ -556,6 +642,12 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             self.device_ = str(self._learner.device)
 
 
+def _calibration_rows(index: torch.Tensor, held_out: torch.Tensor) -> torch.Tensor:
+    """Indices of rows to calibrate on: those held out, or if there are none some of the others."""
+    rows = held_out if len(held_out) else index
+    return rows[:: max(1, len(rows) // _CALIBRATION_ROWS)][:_CALIBRATION_ROWS]
+
+
 def _warn_of_scale(X: torch.Tensor, look_for_nan: bool) -> None:
     """Warn when the default weights of the energy cannot suit the data."""
     some = X[:: max(1, len(X) // 10_000)]
@@ -563,7 +655,7 @@ def _warn_of_scale(X: torch.Tensor, look_for_nan: bool) -> None:
     if scale > 0 and not 1e-2 <= scale <= 1e2:
         warnings.warn(
             f"The data have a standard deviation of {scale:.1e}. The energy's terms are balanced "
-            "for one near 1: rescale the data, or lam, beta and variance_threshold with them.",
+            "for one near 1: use scale=True, or rescale the data.",
             UserWarning,
             stacklevel=caller_level(),
         )

@@ -7,8 +7,8 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from ..energy import EnergySettings
-from ..models import LISTA, Decoder
-from ..solvers import SolverSettings, codes_by_row
+from ..models import LISTA, Decoder, Units
+from ..solvers import SolverSettings, codes_by_row, refit
 
 
 class Coder:
@@ -20,10 +20,14 @@ class Coder:
         Decoder.
     encoder : LISTA or None
         Encoder; the solver starts at its prediction.
+    units : Units
+        What is taken out of the data first.
     energy_settings : EnergySettings
         What codes minimise.
     solver_settings : SolverSettings
         How it is minimised.
+    debias : bool
+        Whether amplitudes are refitted on the support of the codes.
     predict : bool
         Whether the encoder's prediction is enough for rows without missing entries.
     look_for_nan : bool
@@ -34,15 +38,20 @@ class Coder:
         self,
         decoder: Decoder,
         encoder: LISTA | None,
+        units: Units,
         energy_settings: EnergySettings,
         solver_settings: SolverSettings,
+        *,
+        debias: bool,
         predict: bool,
         look_for_nan: bool,
     ) -> None:
         self.decoder = decoder
         self.encoder = encoder
+        self.units = units
         self.energy_settings = energy_settings
         self.solver_settings = solver_settings
+        self.debias = debias
         self.predict = predict
         self.look_for_nan = look_for_nan
         self.n_rows = 0
@@ -50,7 +59,8 @@ class Coder:
 
     @torch.no_grad()
     def __call__(self, Y: torch.Tensor) -> torch.Tensor:
-        """Codes of some rows."""
+        """Codes of some rows, given in the units of the data."""
+        Y = self.units.apply(Y)
         if not self.look_for_nan:
             return self._complete(Y)
         missing = Y.isnan()
@@ -66,7 +76,7 @@ class Coder:
 
     def _complete(self, Y: torch.Tensor) -> torch.Tensor:
         if self.predict and self.encoder is not None:
-            return self.encoder(Y)
+            return self._refit(Y, self.encoder(Y), None)
         return self._solve(Y, None)
 
     def _solve(self, Y: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
@@ -75,7 +85,12 @@ class Coder:
         found = codes_by_row(self.decoder, Y, *settings, seen=seen, init=init)
         self.n_rows += len(Y)
         self.n_missed += int(found.converged.logical_not().sum())
-        return found.codes
+        return self._refit(Y, found.codes, seen)
+
+    def _refit(self, Y: torch.Tensor, Z: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+        if not self.debias:
+            return Z
+        return refit(self.decoder, Y, Z, positive=self.energy_settings.positive, seen=seen)
 
     def warn(self) -> None:
         """Warn once of all rows that did not converge, at the user's line of code."""

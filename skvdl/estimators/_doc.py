@@ -3,17 +3,26 @@
 import inspect
 from typing import TypeVar
 
-from ._base import AUTO_EPOCHS_MOST, AUTO_STEPS, BaseVDL
+from ._base import BaseVDL
 
 T = TypeVar("T", bound=BaseVDL)
 
 _PARAMETERS = {
-    "lam": """float
-        Weight of the l1 norm of the codes: the larger, the more zeros. For data with a standard
-        deviation near 1, from 0.001 (few zeros) to 0.02 (nine in ten on MNIST). The same lasso
-        is solved by :func:`sklearn.decomposition.sparse_encode` with
-        ``alpha = lam * n_features / 2`` and by :class:`sklearn.linear_model.Lasso` with
-        ``alpha = lam / 2``.""",
+    "lam": """float or None
+        Weight of the penalty: the larger, the more zeros. By default it is found in `fit`, such
+        that codes have a share of `target_sparsity` zeros, and kept as `lam_`.%(meaning)s""",
+    "target_sparsity": """float
+        Share of zeros that the codes of new rows should have, for ``lam=None``.""",
+    "debias": """bool
+        Whether amplitudes are refitted: a penalty makes them too small, and least squares on the
+        support of a code (non-negative if codes are) makes them right. For a network, some steps
+        lower the error on the support. The encoder then only has to find the support, and its
+        codes have as many zeros as exact ones.""",
+    "center": """bool
+        Whether to subtract the mean of each feature.""",
+    "scale": """bool
+        Whether to divide by one scale for all features, the root mean square of what centring
+        leaves. With both, codes do not depend on the units of the data.""",
     "beta": """float
         Weight of the variance hinge per 250 rows, for ``regularizer="variance"``. It means the
         same whatever the `batch_size`.""",
@@ -46,16 +55,15 @@ _PARAMETERS = {
     "sparse_output": """bool
         Whether `transform` returns a CSR matrix.""",
     "max_iter": """int or "auto"
-        Maximum number of epochs. "auto" takes as many as make %(steps)s steps, between %(least)s
-        and %(most)s.""",
+        Maximum number of epochs. "auto" takes as many as make %(steps)s steps, at least one.
+        It holds out up to a tenth of the rows and stops when their energy no longer improves.""",
     "batch_size": """int
         Rows per batch. The hinge measures the spread of a component over one batch.""",
     "learning_rate": """{"cosine", "constant"} or int
         Schedule of the learning rates: both decay to zero over the epochs, or both stay
         constant. With an integer, the decoder's rate is halved each time that many epochs have
         passed, and the encoder's stays constant.""",
-    "learning_rate_init": """float
-        Initial learning rate of the decoder.""",
+    "learning_rate_init": """%(rate)s""",
     "encoder_learning_rate_init": """float
         Initial learning rate of the encoder.""",
     "bias_decay": """tuple of two floats
@@ -90,8 +98,17 @@ _PARAMETERS = {
         Whether to show a progress bar.""",
 }
 
-_ATTRIBUTES = """decoder_ : torch.nn.Module
-        The decoder.
+_ATTRIBUTES = """lam_ : float
+        Weight of the penalty: `lam`, or what was found for `target_sparsity`.
+
+    mean_ : ndarray of shape (n_features_in_,) or None
+        What `center` subtracts.
+
+    scale_ : float
+        What `scale` divides by.
+
+    decoder_ : torch.nn.Module
+        The decoder, of codes to data without their mean and scale.
 
     encoder_ : torch.nn.Module or None
         The encoder.
@@ -109,7 +126,8 @@ _ATTRIBUTES = """decoder_ : torch.nn.Module
         Mean energy of the validation rows after each epoch.
 
     history_ : dict of list
-        Energy, its four terms (unweighted), sparsity and dead components of each epoch.
+        Energy, its four terms (unweighted), sparsity and dead components of each epoch, and
+        `lam` if it was looked for.
 
     n_dead_components_ : int
         Number of components that no row of the last epoch used.
@@ -123,10 +141,10 @@ _ATTRIBUTES = """decoder_ : torch.nn.Module
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Their names, if `X` had any."""
 
-_NOTES = """After `fit`, the methods `transform`, `score` and `duality_gap` read `lam`, `step_size`,
-    `missing_values`, `sparse_output` and the parameters whose names begin with ``transform_``.
-    These can be changed with `set_params` without fitting again, and are validated when they are
-    used. All other parameters take effect in the next `fit` or `partial_fit`."""
+_NOTES = """After `fit`, the methods `transform`, `score` and `duality_gap` read `lam`, `debias`,
+    `step_size`, `missing_values`, `sparse_output` and the parameters whose names begin with
+    ``transform_``. These can be changed with `set_params` without fitting again, and are validated
+    when they are used. All other parameters take effect in the next `fit` or `partial_fit`."""
 
 
 def fill_doc(cls: type[T]) -> type[T]:
@@ -139,9 +157,9 @@ def fill_doc(cls: type[T]) -> type[T]:
         kind, _, description = text.partition("\n")
         default = signature.parameters[name].default
         entries.append(f"{name} : {kind}, default={_literal(default)}\n{description}")
-    auto = {"steps": AUTO_STEPS, "least": cls._auto_epochs_least, "most": AUTO_EPOCHS_MOST}
+    values = {"steps": cls._auto_steps, **cls._doc_texts}
     cls.__doc__ = (
-        cls.__doc__.replace("%(parameters)s", "\n\n    ".join(entries) % auto)
+        cls.__doc__.replace("%(parameters)s", "\n\n    ".join(entries) % values)
         .replace("%(attributes)s", _ATTRIBUTES)
         .replace("%(notes)s", _NOTES)
     )

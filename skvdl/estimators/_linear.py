@@ -1,11 +1,12 @@
 """Sparse coding with a dictionary."""
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..models import LinearDecoder
 from ..solvers import relative_gaps
@@ -18,14 +19,20 @@ class VarianceDictionaryLearning(BaseVDL):
     """Sparse coding with a linear decoder whose codes are kept from collapsing.
 
     Learns a dictionary and non-negative sparse codes that minimise, over batches,
-    ``1/d ||x - W z||^2 + lam ||z||_1`` for each row plus a hinge that asks every code component
-    for a standard deviation of at least `variance_threshold`. The hinge replaces the usual bound
-    on the norms of the atoms. A small network (LISTA) is trained alongside to predict the codes.
+    ``1/d ||x - W z||^2 + lam ||z||_0`` for each row, or the l1 norm in place of the number of
+    non-zeros, plus a hinge that asks every code component for a standard deviation of at least
+    `variance_threshold`. The hinge replaces the usual bound on the norms of the atoms. A small
+    network (LISTA) is trained alongside to predict the codes.
 
     Parameters
     ----------
     n_components : int, default=128
         Length of a code, the number of atoms.
+
+    penalty : {"l0", "l1"}, default="l0"
+        What makes codes sparse: the number of components that are not 0, or the l1 norm. The l0
+        penalty does not shrink amplitudes, and reconstructs better at equal zeros. Codes with the
+        l1 norm are exact, with a certificate (`duality_gap`).
 
     init : {"data", "random"}, default="data"
         How weights are initialised. "data" points the atoms at samples drawn from the data and
@@ -70,8 +77,21 @@ class VarianceDictionaryLearning(BaseVDL):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseVDL._parameter_constraints,
         "init": [StrOptions({"data", "random"})],
+        "penalty": [StrOptions({"l0", "l1"})],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither"), None],
     }
-    _auto_epochs_least = 14
+    _doc_texts = {
+        "meaning": """ For
+        ``penalty="l0"`` it is the share of the variance that a component has to explain to be
+        used. For ``penalty="l1"``, the same lasso is solved by
+        :func:`sklearn.decomposition.sparse_encode` with ``alpha = lam * n_features / 2`` and by
+        :class:`sklearn.linear_model.Lasso` with ``alpha = lam / 2``.""",
+        "rate": """float or None
+        Initial learning rate of the decoder. By default there is none: the dictionary minimises
+        the error over running statistics of data and codes, block by block.""",
+    }
+    _auto_steps = 1500
+    _first_lam = 0.003
     _feature_prefix = "vdl"
 
     def __init__(
@@ -79,26 +99,31 @@ class VarianceDictionaryLearning(BaseVDL):
         n_components: int = 128,
         *,
         init: str = "data",
-        lam: float = 0.005,
-        beta: float = 10.0,
-        gamma: float = 5.0,
+        penalty: str = "l0",
+        lam: float | None = None,
+        target_sparsity: float = 0.8,
+        debias: bool = True,
+        center: bool = True,
+        scale: bool = True,
+        beta: float = 1.0,
+        gamma: float = 0.0,
         variance_threshold: float = 0.5,
         regularizer: str | None = "variance",
         weight_decay: float = 5e-4,
         encoder: str | None = "lista",
         positive_code: bool = True,
-        transform_method: str = "encoder",
-        transform_tol: float = 1e-5,
+        transform_method: str = "fista",
+        transform_tol: float = 1e-4,
         transform_max_iter: int = 2000,
         missing_values: str | None = None,
         sparse_output: bool = False,
         max_iter: int | str = "auto",
         batch_size: int = 250,
         learning_rate: str | int = "cosine",
-        learning_rate_init: float = 5e-3,
+        learning_rate_init: float | None = None,
         encoder_learning_rate_init: float = 5e-4,
         bias_decay: tuple[float, float] = (0.0, 0.0),
-        inference_max_iter: int = 200,
+        inference_max_iter: int = 15,
         step_size: float | str = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -112,7 +137,12 @@ class VarianceDictionaryLearning(BaseVDL):
     ) -> None:
         self.n_components = n_components
         self.init = init
+        self.penalty = penalty
         self.lam = lam
+        self.target_sparsity = target_sparsity
+        self.debias = debias
+        self.center = center
+        self.scale = scale
         self.beta = beta
         self.gamma = gamma
         self.variance_threshold = variance_threshold
@@ -150,9 +180,10 @@ class VarianceDictionaryLearning(BaseVDL):
         Returns
         -------
         ndarray of shape (n_components, n_features)
-            A copy of the decoder's weights.
+            What each component adds to a reconstruction, in the units of the data:
+            reconstructions are ``codes @ components_ + mean_``.
         """
-        return self.decoder_.atoms().cpu().numpy()
+        return self._learner.units.scale * self.decoder_.atoms().cpu().numpy()
 
     def duality_gap(self, X: ArrayLike) -> Any:
         """Bound how far the energy of codes is above its minimum.
@@ -166,9 +197,9 @@ class VarianceDictionaryLearning(BaseVDL):
         -------
         gap : ndarray or torch.Tensor of shape (n_samples,)
             Upper bound, for each row, of the difference between the energy of its code and the
-            minimum, relative to the energy. The code is the one that `transform` computes. The
-            gap is large for codes of the encoder, and at most `transform_tol` for
-            ``transform_method="fista"`` if that converged.
+            minimum, relative to the energy. The code is the one that `transform` computes, before
+            it is refitted if ``debias=True``. The gap is large for codes of the encoder, and at
+            most `transform_tol` for ``transform_method="fista"`` if that converged.
 
         Raises
         ------
@@ -176,16 +207,19 @@ class VarianceDictionaryLearning(BaseVDL):
             If ``lam=0``, for which there is no gap, or if entries of `X` are missing.
         """
         data, container = self._validate_fitted(X)
-        if not self.lam:
+        if self._learner.energy_settings.penalty != "l1":
+            raise ValueError('There is no duality gap for penalty="l0"; use penalty="l1".')
+        if not self._lam_in_force():
             raise ValueError(
                 "There is no duality gap for lam=0: without the l1 norm no point of the dual "
                 "problem can be computed from the codes."
             )
         coder = self._coder()
+        coder.debias = False
         if coder.look_for_nan and bool(data.isnan().any()):
             raise ValueError("Input X contains NaN; duality_gap needs complete rows.")
         gaps = (
-            relative_gaps(self.decoder_, Y, coder(Y), coder.energy_settings)
+            relative_gaps(self.decoder_, coder.units.apply(Y), coder(Y), coder.energy_settings)
             for Y in self._chunks(data)
         )
         found = container.join(map(container.dense, gaps), len(data))
@@ -196,6 +230,9 @@ class VarianceDictionaryLearning(BaseVDL):
         self, n_features: int, generator: torch.Generator, dtype: torch.dtype
     ) -> LinearDecoder:
         return LinearDecoder(self.n_components, n_features, generator=generator, dtype=dtype)
+
+    def _penalty(self) -> str:
+        return self.penalty
 
     def _start_from_data(self) -> bool:
         return self.init == "data"

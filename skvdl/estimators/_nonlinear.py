@@ -66,7 +66,13 @@ class NonLinearVDL(BaseVDL):
         **BaseVDL._parameter_constraints,
         "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
     }
-    _auto_epochs_least = 22
+    _doc_texts = {
+        "meaning": "",
+        "rate": """float
+        Initial learning rate of the decoder.""",
+    }
+    _auto_steps = 6000
+    _first_lam = 0.005
     _feature_prefix = "vdlnl"
 
     def __init__(
@@ -74,7 +80,11 @@ class NonLinearVDL(BaseVDL):
         n_components: int = 128,
         *,
         hidden_layer_sizes: int | Sequence[int] = (1024,),
-        lam: float = 0.005,
+        lam: float | None = None,
+        target_sparsity: float = 0.8,
+        debias: bool = True,
+        center: bool = True,
+        scale: bool = True,
         beta: float = 10.0,
         gamma: float = 100.0,
         variance_threshold: float = 0.5,
@@ -108,6 +118,10 @@ class NonLinearVDL(BaseVDL):
         self.n_components = n_components
         self.hidden_layer_sizes = hidden_layer_sizes
         self.lam = lam
+        self.target_sparsity = target_sparsity
+        self.debias = debias
+        self.center = center
+        self.scale = scale
         self.beta = beta
         self.gamma = gamma
         self.variance_threshold = variance_threshold

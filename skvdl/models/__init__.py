@@ -1,4 +1,4 @@
-"""What is learnt: decoders, which turn codes into data, and the encoder, which predicts codes.
+"""What is learnt: decoders from codes to data, the encoder from data to codes, the units of data.
 
 A decoder defines its forward pass, its data term for a batch, its curvature, and how gradients come
 back to its weights. A new decoder is one subclass of `Decoder`.
@@ -9,6 +9,7 @@ from ._decoder import Decoder
 from ._linear import LinearDecoder, linear_term
 from ._lista import LISTA
 from ._network import NetworkDecoder
+from ._units import Units
 
 __all__ = [
     "LISTA",
@@ -17,5 +18,6 @@ __all__ = [
     "LinearDecoder",
     "NetworkDecoder",
     "QuadraticTerm",
+    "Units",
     "linear_term",
 ]

@@ -88,5 +88,13 @@ class QuadraticTerm(DataTerm):
         """How the gradient changes along a direction of each row."""
 
     @abstractmethod
+    def diagonal(self) -> torch.Tensor:
+        """Second derivative along each component, as if every entry of the data were seen."""
+
+    @abstractmethod
+    def relative_curvature(self) -> torch.Tensor:
+        """Bound the second derivative after scaling each component to a `diagonal` of 1."""
+
+    @abstractmethod
     def to(self, dtype: torch.dtype) -> "QuadraticTerm":
         """Rebuild the term in another precision, before anything was added or taken out."""

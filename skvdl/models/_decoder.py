@@ -153,15 +153,13 @@ class Decoder(nn.Module, ABC):
         unit = torch.eye(self.n_components, dtype=self.dtype, device=self.device)
         return self(unit) - self(torch.zeros_like(unit[:1]))
 
-    def start_from(self, X: torch.Tensor, generator: torch.Generator) -> bool:
+    def start_from(self, samples: torch.Tensor) -> bool:
         """Improve the random weights with the help of data, if the decoder knows how.
 
         Parameters
         ----------
-        X : torch.Tensor of shape (n, n_features)
-            Data.
-        generator : torch.Generator
-            Source of random draws, on the CPU.
+        samples : torch.Tensor of shape (n, n_features)
+            Samples drawn at random, at most as many as there are components.
 
         Returns
         -------

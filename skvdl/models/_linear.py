@@ -82,15 +82,12 @@ class LinearDecoder(Decoder):
         return self.weight.detach().T.clone()
 
     @torch.no_grad()
-    def start_from(self, X: torch.Tensor, generator: torch.Generator) -> bool:
-        """Point the atoms at random samples, mixed with a little of their old directions.
+    def start_from(self, samples: torch.Tensor) -> bool:
+        """Point the atoms at samples, mixed with a little of their old directions.
 
         The atoms keep their norms; those for which there is no sample stay as they are.
         """
-        weight = self.weight
-        drawn = torch.randperm(len(X), generator=generator, device=generator.device)
-        # entries that are missing are NaN
-        samples = X[drawn[: weight.shape[1]].to(X.device)].to(weight.device).T.nan_to_num(nan=0.0)
+        weight, samples = self.weight, samples.T
         columns = weight[:, : samples.shape[1]]
         norms = torch.linalg.vector_norm(columns, dim=0)
         # without the old directions, atoms from equal samples would stay equal forever
@@ -194,6 +191,15 @@ class GramTerm(QuadraticTerm):
         data.diagonal().sub_(self.ridge)
         return eigenvalue_bound(data)
 
+    def diagonal(self) -> torch.Tensor:
+        """Second derivative along each component."""
+        return self.hessian.diagonal()
+
+    def relative_curvature(self) -> torch.Tensor:
+        """Bound the second derivative after scaling each component to a `diagonal` of 1."""
+        size = _inverse_root(self.diagonal())
+        return eigenvalue_bound(self.hessian * size * size[:, None])
+
     def grad(self, Z: torch.Tensor) -> torch.Tensor:
         """Gradient at the codes."""
         return torch.addmm(self.linear, Z, self.hessian, beta=-1)
@@ -261,6 +267,15 @@ class ResidualTerm(QuadraticTerm):
         """Bound the second derivative; missing entries can only lower it."""
         return gram_bound(self.W) * self.scale
 
+    def diagonal(self) -> torch.Tensor:
+        """Second derivative along each component, as if every entry of the data were seen."""
+        return self.W.square().sum(dim=0).mul_(self.scale).add_(self.ridge)
+
+    def relative_curvature(self) -> torch.Tensor:
+        """Bound the second derivative after scaling each component to a `diagonal` of 1."""
+        size = _inverse_root(self.diagonal())
+        return gram_bound(self.W * size) * self.scale + (size.square() * self.ridge).amax()
+
     def hessian_product(self, direction: torch.Tensor) -> torch.Tensor:
         """How the gradient changes along a direction of each row."""
         change = direction @ self.W.T
@@ -281,3 +296,10 @@ class ResidualTerm(QuadraticTerm):
         super().take(rows)
         if self.seen is not None:
             self.seen = self.seen[rows]
+
+
+def _inverse_root(diagonal: torch.Tensor) -> torch.Tensor:
+    """Root of the inverse; 0 where a component has no curvature, being an atom of zeros."""
+    return torch.where(
+        diagonal > 0, diagonal.clamp_min(torch.finfo(diagonal.dtype).tiny), torch.inf
+    ).rsqrt()

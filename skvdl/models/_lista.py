@@ -34,6 +34,9 @@ class LISTA(nn.Module):
         From codes to codes.
     b : torch.nn.Parameter of shape (n_components,)
         Bias.
+    cut : torch.Tensor of shape (n_components,) or None
+        Amplitudes up to which components are set to 0 in the end; negative numbers lower the
+        threshold instead. None, as in training, leaves codes as they are.
     """
 
     #: Rounds after the first estimate ``shrink(u)``, as published.
@@ -59,6 +62,8 @@ class LISTA(nn.Module):
             n_components, n_components, fan_in=n_components, generator=generator, dtype=dtype
         )
         self.threshold = None if positive else nn.Parameter(torch.full_like(self.b, 0.1))
+        self.cut: torch.Tensor | None
+        self.register_buffer("cut", None, persistent=False)
 
     @property
     def positive(self) -> bool:
@@ -80,17 +85,28 @@ class LISTA(nn.Module):
             return V.relu_()
         return V.sign() * (V.abs() - self.threshold.relu()).relu()
 
+    def evidence(self, Y: torch.Tensor) -> torch.Tensor:
+        """What speaks for each component in the last round, before it is set to 0 or not."""
+        U = nn.functional.linear(Y, self.U, self.b)
+        V = U.clone()
+        for _ in range(self.n_iter):
+            V = torch.addmm(U, self._shrink(V), self.S.T)
+        return V
+
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """Predict codes from data."""
-        U = nn.functional.linear(Y, self.U, self.b)
-        Z = self._shrink(U.clone())
-        for _ in range(self.n_iter):
-            Z = self._shrink(torch.addmm(U, Z, self.S.T))
-        return Z
+        V = self.evidence(Y)
+        if self.cut is None:
+            return self._shrink(V)
+        size = V if self.threshold is None else V.abs() - self.threshold.relu()
+        size = torch.where(size > self.cut, size - self.cut.clamp_max(0.0), 0.0)
+        return size if self.threshold is None else size * V.sign()
 
     @torch.no_grad()
-    def imitate(self, decoder: Decoder, lam: float, Y: torch.Tensor) -> None:
+    def imitate(self, decoder: Decoder, slope: torch.Tensor, Y: torch.Tensor) -> None:
         """Set the weights to those of ISTA on a decoder's atoms.
+
+        `slope` is the slope of the penalty at 0, one number for each component.
 
         Components that are off for all of the data `Y` get no threshold, because a unit that is
         always off cannot learn.
@@ -101,12 +117,12 @@ class LISTA(nn.Module):
         self.U.copy_(W.T * (step * 2.0 / W.shape[0]))
         self.S.copy_(hessian * -step)
         self.S.diagonal().add_(1.0)
-        threshold = step * lam
+        threshold = step * slope
         if self.threshold is None:
-            self.b.copy_(-threshold.expand_as(self.b))
+            self.b.copy_(-threshold)
         else:
             self.b.zero_()
-            self.threshold.copy_(threshold.expand_as(self.b))
+            self.threshold.copy_(threshold)
         off = (self(Y) == 0).all(dim=0)
         (self.b if self.threshold is None else self.threshold).masked_fill_(off, 0.0)
 

@@ -22,6 +22,7 @@ __all__ = ["TrainingCurveDisplay"]
 _TERMS = {
     "reconstruction": ("reconstruction", None),
     "l1": ("l1 norm", "lam"),
+    "l0": ("non-zeros", "lam"),
     "hinge": ("hinge", "beta"),
     "proximity": ("encoder", "gamma"),
 }
@@ -129,9 +130,9 @@ class TrainingCurveDisplay:
         weights = self.weights
 
         def draw(
-            panel: Axes, name: str, label: str | None, factor: float = 1.0, **style: Any
+            panel: Axes, name: str, label: str | None, factor: Any = 1.0, **style: Any
         ) -> None:
-            values = factor * np.asarray(self.history[name], dtype=float)
+            values = np.multiply(factor, self.history[name])
             epochs = np.arange(1, len(values) + 1)
             style = {"marker": "o" if len(values) == 1 else None, **style}
             (self.lines_[name],) = panel.plot(epochs, values, label=label, **style)
@@ -140,9 +141,13 @@ class TrainingCurveDisplay:
         if len(self.history.get("validation", ())):
             draw(energy, "validation", "validation", color=COLOURS[1], linestyle="--")
             energy.legend(frameon=False, fontsize="small", loc="upper right")
-        for colour, (name, (label, parameter)) in zip(COLOURS, _TERMS.items(), strict=False):
-            weight = 1.0 if weights is None or parameter is None else weights.get(parameter, 1.0)
-            if weight:
+        present = {name: term for name, term in _TERMS.items() if name in self.history}
+        for colour, (name, (label, parameter)) in zip(COLOURS, present.items(), strict=False):
+            weight: Any = 1.0
+            if weights is not None and parameter is not None:
+                # a weight that training itself looked for has a curve of its own
+                weight = self.history.get(parameter, weights.get(parameter, 1.0))
+            if np.any(weight):
                 draw(terms, name, label, weight, color=colour)
         draw(zeros, "sparsity", None, color=COLOURS[0])
         draw(dead, "dead", None, color=COLOURS[0], clip_on=False)

@@ -5,17 +5,23 @@
 | `Fista` | any problem, with a step that is given | relative change |
 | `RestartingFista` | quadratic data terms | relative change |
 | `BacktrackingFista` | any other data term | relative change |
+| `CountingFista` | quadratic data terms with the l0 penalty | relative change |
 | `ExactLasso` | quadratic data terms, each row by itself | duality gap |
+
+`refit` takes the bias of the penalty out of codes.
 """
 
 from ._backtracking import BacktrackingFista
 from ._choice import SolverSettings, choose_solver, codes_by_row
+from ._counting import CountingFista
 from ._exact import ExactLasso, relative_gaps
 from ._fista import Fista, RestartingFista
+from ._refit import refit
 from ._solver import Result, Solver
 
 __all__ = [
     "BacktrackingFista",
+    "CountingFista",
     "ExactLasso",
     "Fista",
     "RestartingFista",
@@ -24,5 +30,6 @@ __all__ = [
     "SolverSettings",
     "choose_solver",
     "codes_by_row",
+    "refit",
     "relative_gaps",
 ]

@@ -7,6 +7,7 @@ import torch
 from ..energy import EnergySettings, Problem
 from ..models import Decoder, QuadraticTerm
 from ._backtracking import BacktrackingFista
+from ._counting import CountingFista
 from ._exact import ExactLasso
 from ._fista import Fista, RestartingFista
 from ._solver import Result, Solver
@@ -44,6 +45,8 @@ def choose_solver(problem: Problem, settings: SolverSettings) -> Solver:
         return Fista(step, tol, max_iter)
     if not isinstance(problem.data, QuadraticTerm):
         return BacktrackingFista(tol, max_iter, grow=settings.exact or step == "adaptive")
+    if problem.counts:
+        return CountingFista(tol, max_iter)
     if settings.exact and problem.is_lasso:
         return ExactLasso(tol, max_iter)
     return RestartingFista(tol, max_iter)
@@ -58,7 +61,7 @@ def codes_by_row(
     seen: torch.Tensor | None = None,
     init: torch.Tensor | None = None,
 ) -> Result:
-    """Compute the codes of each row by itself, from reconstruction and l1 norm only.
+    """Compute the codes of each row by itself, from reconstruction and penalty only.
 
     Parameters
     ----------

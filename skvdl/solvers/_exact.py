@@ -94,11 +94,11 @@ def _solve_on_face(rough: Problem, fine: Problem, Z: torch.Tensor, n_iter: int) 
     face = (Z != 0).to(dtype)
     flat = torch.finfo(dtype).eps / rough.step
     assert isinstance(rough.data, QuadraticTerm)
-    step = _minimise_on_face(rough.data, slope.to(dtype), face, n_iter, flat)
-    return _step_within_face(Z, step.to(Z.dtype))
+    step = minimise_on_face(rough.data, slope.to(dtype), face, n_iter, flat)
+    return step_within_face(Z, step.to(Z.dtype))
 
 
-def _minimise_on_face(
+def minimise_on_face(
     term: QuadraticTerm, grad: torch.Tensor, face: torch.Tensor, n_iter: int, flat: torch.Tensor
 ) -> torch.Tensor:
     """Step from where the gradient is `grad` to the minimum over the components in `face`.
@@ -121,7 +121,7 @@ def _minimise_on_face(
     return step
 
 
-def _step_within_face(Z: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+def step_within_face(Z: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
     """Codes after as much of a step as changes no sign, which cannot raise the energy."""
     towards_zero = Z * step < 0
     room = torch.where(towards_zero, -Z / step, torch.inf)

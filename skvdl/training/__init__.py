@@ -1,8 +1,9 @@
-"""How a model learns: one step on one batch, epochs, schedules, history.
+"""How a model learns: one step on one batch, epochs, schedules, history, calibration of zeros.
 
 Nothing here knows scikit-learn.
 """
 
+from ._calibration import cut_encoder, find_lam
 from ._epochs import is_finite, run_epoch, train
 from ._history import History
 from ._learner import Learner
@@ -13,6 +14,8 @@ __all__ = [
     "Learner",
     "TrainingSettings",
     "batch_slices",
+    "cut_encoder",
+    "find_lam",
     "is_finite",
     "run_epoch",
     "train",

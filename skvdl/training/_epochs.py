@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ._history import History, RunningMeans
-from ._learner import Learner
+from ._learner import EnergyParts, Learner
 from ._schedule import batch_slices
 
 
@@ -17,6 +17,7 @@ def train(
     *,
     generator: torch.Generator,
     history: History,
+    index: torch.Tensor | None = None,
     X_validation: torch.Tensor | None = None,
     on_epoch: Callable[[History], None] | None = None,
 ) -> None:
@@ -34,6 +35,8 @@ def train(
         Source of the shuffling, on the CPU.
     history : History
         The curves, to which every epoch is added.
+    index : torch.Tensor of shape (n_rows,), optional
+        Rows to learn from, on the device of the data; all by default.
     X_validation : torch.Tensor of shape (n_validation, n_features), optional
         Rows to judge epochs by.
     on_epoch : callable, optional
@@ -45,30 +48,30 @@ def train(
         When the energy is no longer finite; the learner then has its last good weights.
     """
     settings = learner.training
-    if X_validation is not None:
-        X_validation = X_validation.to(learner.device)
+    if index is None:
+        index = torch.arange(len(X), device=X.device)
     best = _Best(settings.tol)
     last_good = learner.state()
     try:
         for epoch in range(settings.max_iter):
-            order = torch.randperm(len(X), generator=generator, device=generator.device)
-            order = order.to(X.device)
+            order = torch.randperm(len(index), generator=generator, device=generator.device)
+            order = index[order.to(index.device)]
             means, used = run_epoch(learner, X, order=order, epoch=epoch)
             if not is_finite(means, learner):
                 learner.load_state(last_good)
                 raise FloatingPointError(_divergence_message(learner, epoch))
             last_good = learner.state()
             if X_validation is not None:
-                means["validation"] = learner.energy(X_validation).item()
-                best.offer(means["validation"], last_good)
+                parts, lam = learner.energy(X_validation), learner.energy_settings.lam
+                means["validation"] = parts.total(lam)
+                best.offer(parts, lam, last_good)
             history.append(**means)
             if on_epoch is not None:
                 on_epoch(history)
             if settings.n_iter_no_change and best.stale >= settings.n_iter_no_change:
                 break
             if settings.revive_dead and means["dead"] and epoch + 1 < settings.max_iter:
-                sample = X[order[: settings.batch_size]].to(learner.device)
-                learner.revive(used.logical_not(), sample)
+                learner.revive(used.logical_not(), X[order[: settings.batch_size]])
     except KeyboardInterrupt:
         # it may have come in the middle of a step, or of a divergence that was not noticed yet
         if not learner.is_finite():
@@ -97,8 +100,8 @@ def run_epoch(
         The learner.
     X : torch.Tensor of shape (n_samples, n_features)
         Data, on any device.
-    order : torch.Tensor of shape (n_samples,), optional
-        Order of the rows; unchanged by default.
+    order : torch.Tensor of shape (n_rows,), optional
+        Rows to learn from, in order; by default all as they are.
     epoch : int, optional
         Number of epochs before this one, which sets the learning rates. By default the rates
         stay as they are.
@@ -110,13 +113,14 @@ def run_epoch(
     used : torch.Tensor of shape (n_components,)
         Which components were active at all.
     """
-    slices = batch_slices(len(X), learner.training.batch_size)
+    n_rows = len(X) if order is None else len(order)
+    slices = batch_slices(n_rows, learner.training.batch_size)
     running = RunningMeans()
     for i, rows in enumerate(slices):
         if epoch is not None:
             learner.set_rates(*learner.training.rates(epoch + i / len(slices)))
         Y = X[rows] if order is None else X[order[rows]]
-        stats = learner.step(Y.to(learner.device))
+        stats = learner.step(Y)
         running.add(stats)
         if not stats["energy"].isfinite():
             # later steps cannot recover, and their inference would use up all iterations
@@ -134,16 +138,18 @@ class _Best:
 
     def __init__(self, tol: float) -> None:
         self.tol = tol
-        self.energy = math.inf
+        self.parts: EnergyParts | None = None
         self.state: dict[str, Any] | None = None
         self.stale = 0
 
-    def offer(self, energy: float, state: dict[str, Any]) -> None:
-        progress = self.energy == math.inf or energy < self.energy - self.tol * abs(self.energy)
+    def offer(self, parts: EnergyParts, lam: float, state: dict[str, Any]) -> None:
+        # lam may have changed since the best epoch: both are compared at the present one
+        energy = parts.total(lam)
+        best = math.inf if self.parts is None else self.parts.total(lam)
+        progress = self.parts is None or energy < best - self.tol * abs(best)
         self.stale = 0 if progress else self.stale + 1
-        if energy < self.energy:
-            self.energy = energy
-            self.state = state
+        if energy < best:
+            self.parts, self.state = parts, state
 
 
 def _divergence_message(learner: Learner, epoch: int) -> str:

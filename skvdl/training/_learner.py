@@ -1,7 +1,9 @@
 """What learns: decoder, encoder and their optimisers, one step on one batch at a time."""
 
 import copy
-from typing import Any, Self
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
 
 import torch
 
@@ -9,16 +11,39 @@ from ..energy import (
     HINGE_ROWS,
     EnergySettings,
     Problem,
+    l0,
     l1,
     mean_squared_error,
     variance_hinge,
 )
-from ..models import LISTA, Decoder
+from ..models import LISTA, Decoder, LinearDecoder, Units
 from ..solvers import SolverSettings, choose_solver, codes_by_row
+from ._online import OnlineUpdate
 from ._schedule import TrainingSettings, batch_slices
 
 # Steps after which a curvature that is only estimated is computed again.
 _RENEW_CURVATURE = 10
+# How much the logarithm of lam changes per step, for each unit of sparsity that is missing.
+_LAM_GAIN = 0.2
+
+
+class EnergyParts(NamedTuple):
+    """Mean energy of rows in two parts, which can be weighed anew.
+
+    Attributes
+    ----------
+    fixed : float
+        Reconstruction and hinge.
+    penalty : float
+        The penalty, without its weight.
+    """
+
+    fixed: float
+    penalty: float
+
+    def total(self, lam: float) -> float:
+        """Energy with this weight of the penalty."""
+        return self.fixed + lam * self.penalty
 
 
 class Learner:
@@ -36,6 +61,8 @@ class Learner:
         How it is minimised.
     training : TrainingSettings
         Rates and decays.
+    units : Units, optional
+        What is taken out of the data first; nothing by default.
 
     Attributes
     ----------
@@ -53,9 +80,12 @@ class Learner:
         energy_settings: EnergySettings,
         solver_settings: SolverSettings,
         training: TrainingSettings,
+        units: Units | None = None,
     ) -> None:
         self.decoder = decoder
         self.encoder = encoder
+        self.units = Units(center=False, scale=False) if units is None else units
+        self.online: OnlineUpdate | None = None
         self.decoder_optimizer = _adam(decoder)
         self.encoder_optimizer = None if encoder is None else _adam(encoder)
         self.configure(energy_settings, solver_settings, training)
@@ -73,6 +103,11 @@ class Learner:
         self.energy_settings = energy_settings
         self.solver_settings = solver_settings
         self.training = training
+        if training.online and self.online is None:
+            assert isinstance(self.decoder, LinearDecoder)
+            self.online = OnlineUpdate(self.decoder.weight)
+        elif not training.online:
+            self.online = None
         self.set_rates(*training.rates(0))
         decoder_decay, encoder_decay = training.bias_decay
         _set_decays(self.decoder_optimizer, training.weight_decay, decoder_decay)
@@ -86,13 +121,19 @@ class Learner:
             for group in optimizer.param_groups if optimizer else ():
                 group["lr"] = rate
 
-    def start_from(self, X: torch.Tensor, generator: torch.Generator) -> None:
-        """Improve the random weights with the help of data, if the decoder knows how."""
-        if self.decoder.start_from(X, generator):
+    def start_from(self, X: torch.Tensor, index: torch.Tensor, generator: torch.Generator) -> None:
+        """Improve the random weights with the help of the rows `index` of data.
+
+        Nothing happens if the decoder does not know how.
+        """
+        order = torch.randperm(len(index), generator=generator, device=generator.device)
+        drawn = index[order[: self.decoder.n_components].to(index.device)]
+        if self.decoder.start_from(self.prepare(X[drawn])[0]):
             self._bound_decoder()
             if self.encoder is not None:
-                some, _ = self._split_missing(X[: self.training.batch_size].to(self.device))
-                self.encoder.imitate(self.decoder, self.energy_settings.lam, some)
+                some, _ = self.prepare(X[index[: self.training.batch_size]])
+                slope = Problem(self.decoder.data_term(some), self.energy_settings.by_row()).slope
+                self.encoder.imitate(self.decoder, slope, some)
 
     @property
     def device(self) -> torch.device:
@@ -101,9 +142,10 @@ class Learner:
 
     def to(self, device: torch.device | str) -> Self:
         """Move weights and optimiser state to a device."""
-        for module in (self.decoder, self.encoder):
+        for module in (self.decoder, self.encoder, self.online):
             if module is not None:
                 module.to(device)
+        self.units.to(device)
         if self.hints["curvature"] is not None:
             self.hints["curvature"] = self.hints["curvature"].to(device)
         for optimizer in (self.decoder_optimizer, self.encoder_optimizer):
@@ -119,13 +161,15 @@ class Learner:
             for name, part in vars(self).items()
             if isinstance(part, torch.nn.Module | torch.optim.Optimizer)
         }
-        return state | {"hints": self.hints.copy()}
+        return state | {"hints": self.hints.copy(), "lam": self.energy_settings.lam}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go back to a copy made by `state`."""
         for name, value in state.items():
             if name == "hints":
                 self.hints = value.copy()
+            elif name == "lam":
+                self.energy_settings = replace(self.energy_settings, lam=value)
             else:
                 # an optimiser takes tensors as they are and would write into the copy
                 getattr(self, name).load_state_dict(copy.deepcopy(value))
@@ -145,7 +189,7 @@ class Learner:
             Means over the rows of the energy and its terms, the share of zeros, and which
             components were ``used``.
         """
-        Y, seen = self._split_missing(Y)
+        Y, seen = self.prepare(Y)
         prediction = None if self.encoder is None else self.encoder(Y)
         target = None if prediction is None else prediction.detach()
         term = self.decoder.data_term(
@@ -156,8 +200,14 @@ class Learner:
         Z = found.codes
         self.hints["n_iter"] = max(1, round(found.n_iter.sum().item() / len(Y)))
         stats = {"energy": found.energy.mean()}
-        stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
-        self.decoder_optimizer.step()
+        if self.online is not None:
+            assert isinstance(self.decoder, LinearDecoder)
+            decay = self.training.weight_decay
+            weight = self.decoder.weight.detach()
+            stats["reconstruction"] = self.online.learn(weight, Z, Y, seen=seen, decay=decay)
+        else:
+            stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
+            self.decoder_optimizer.step()
         stats["proximity"] = torch.zeros_like(stats["energy"])
         if self.encoder_optimizer is not None and prediction is not None:
             loss = torch.nn.functional.mse_loss(prediction, Z)
@@ -169,36 +219,45 @@ class Learner:
         self.n_steps += 1
         active = Z != 0
         stats["hinge"] = self._hinge(Z) / HINGE_ROWS
-        stats["l1"] = l1(Z).mean()
+        stats[self.energy_settings.penalty] = self._penalty(Z).mean()
         stats["sparsity"] = 1 - active.to(Z.dtype).mean()
         stats["used"] = active.any(dim=0)
+        if self.training.target_sparsity is not None:
+            stats["lam"] = torch.full_like(stats["energy"], self.energy_settings.lam)
+            missing = self.training.target_sparsity - stats["sparsity"].item()
+            lam = self.energy_settings.lam * math.exp(_LAM_GAIN * missing)
+            self.energy_settings = replace(self.energy_settings, lam=lam)
         return stats
 
     @torch.no_grad()
     def codes(self, Y: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor:
-        """Codes of each row by itself, from the encoder or, without one, from the solver."""
-        if self.encoder is not None:
-            return self.encoder(Y)
+        """Codes of each row by itself, as good as training sees them.
+
+        From the encoder, or from the solver where there is none or codes are to be unbiased.
+        """
+        init = None if self.encoder is None else self.encoder(Y)
+        if init is not None and self.energy_settings.penalty == "l1":
+            return init
         settings = self.energy_settings, self.solver_settings
-        return codes_by_row(self.decoder, Y, *settings, seen=seen).codes
+        return codes_by_row(self.decoder, Y, *settings, seen=seen, init=init).codes
 
     @torch.no_grad()
-    def energy(self, Y: torch.Tensor) -> torch.Tensor:
+    def energy(self, X: torch.Tensor) -> EnergyParts:
         """Mean energy of rows at their `codes`, with the hinge in batches as in training."""
         settings = self.energy_settings
-        total = torch.zeros_like(Y[0, 0])
-        for rows in batch_slices(len(Y), self.training.batch_size):
-            batch, seen = self._split_missing(Y[rows])
-            Z = self.codes(batch, seen)
-            total += mean_squared_error(batch, self.decoder(Z), seen).sum()
-            total += l1(Z).sum() * settings.lam
-            total += self._hinge(Z) * settings.hinge_weight(len(Z))
-        return total / len(Y)
+        fixed, penalty = X.new_zeros(2, device=self.device)
+        for rows in batch_slices(len(X), self.training.batch_size):
+            Y, seen = self.prepare(X[rows])
+            Z = self.codes(Y, seen)
+            fixed += mean_squared_error(Y, self.decoder(Z), seen).sum()
+            fixed += self._hinge(Z) * settings.hinge_weight(len(Z))
+            penalty += self._penalty(Z).sum()
+        return EnergyParts((fixed / len(X)).item(), (penalty / len(X)).item())
 
     @torch.no_grad()
-    def revive(self, dead: torch.Tensor, Y: torch.Tensor) -> None:
-        """Point unused components at the rows of `Y` that are reconstructed worst."""
-        Y, seen = self._split_missing(Y)
+    def revive(self, dead: torch.Tensor, X: torch.Tensor) -> None:
+        """Point unused components at the rows of `X` that are reconstructed worst."""
+        Y, seen = self.prepare(X)
         residual = Y - self.decoder(self.codes(Y, seen))
         if seen is not None:
             residual.mul_(seen)
@@ -209,9 +268,20 @@ class Learner:
         size = self.decoder.revive(components, directions)
         if self.encoder is not None:
             self.encoder.revive(components, directions / size)
+        if self.online is not None:
+            self.online.forget(components)
 
-    def _split_missing(self, Y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Data with 0 for missing entries, and 1 for entries that are seen; None if all are."""
+    def prepare(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Bring rows to the device, out of their units, and split off what is missing.
+
+        Returns
+        -------
+        Y : torch.Tensor of shape (n, d)
+            Data with 0 for missing entries.
+        seen : torch.Tensor of shape (n, d) or None
+            1 for entries that are seen; None if all are.
+        """
+        Y = self.units.apply(X.to(self.device))
         if not self.training.look_for_nan:
             return Y, None
         missing = Y.isnan()
@@ -222,6 +292,9 @@ class Learner:
     def _bound_decoder(self) -> None:
         if self.training.unit_norm:
             self.decoder.normalise()
+
+    def _penalty(self, Z: torch.Tensor) -> torch.Tensor:
+        return l0(Z) if self.energy_settings.penalty == "l0" else l1(Z)
 
     def _hinge(self, Z: torch.Tensor) -> torch.Tensor:
         return variance_hinge(Z, self.energy_settings.variance_threshold).sum()

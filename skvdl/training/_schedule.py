@@ -37,6 +37,10 @@ class TrainingSettings:
         Whether unused components are reset after each epoch.
     look_for_nan : bool
         Whether entries of the data may be missing, marked by NaN.
+    online : bool
+        Whether the decoder, which must be linear, is updated without a rate.
+    target_sparsity : float or None
+        Share of zeros for which the weight of the penalty is found; None leaves it as it is.
     """
 
     batch_size: int
@@ -51,6 +55,8 @@ class TrainingSettings:
     tol: float
     revive_dead: bool
     look_for_nan: bool
+    online: bool = False
+    target_sparsity: float | None = None
 
     def rates(self, n_epochs: float) -> tuple[float, float]:
         """Rates of decoder and encoder after a number of epochs, which need not be whole."""

@@ -94,7 +94,7 @@ def test_imitation_computes_iterations_of_ista(positive):
         positive=positive,
         dtype=torch.float64,
     )
-    encoder.imitate(decoder, 0.01, randn(50, 7, seed=2))
+    encoder.imitate(decoder, torch.full_like(encoder.b, 0.01), randn(50, 7, seed=2))
     W = decoder.weight.detach().numpy()
     Y = randn(4, 7, seed=1).numpy()
     hessian = 2 / 7 * W.T @ W
@@ -113,5 +113,5 @@ def test_imitation_computes_iterations_of_ista(positive):
 def test_imitation_of_a_strong_penalty_stays_alive(positive):
     decoder, Y = make_decoder((), 5, 7, seed=0), randn(50, 7, seed=2)
     encoder = LISTA(7, 5, generator=seeded(0), positive=positive, dtype=torch.float64)
-    encoder.imitate(decoder, 1e3, Y)
+    encoder.imitate(decoder, torch.full_like(encoder.b, 1e3), Y)
     assert (encoder(Y) != 0).any(dim=0).all()

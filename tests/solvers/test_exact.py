@@ -7,7 +7,7 @@ from _helpers import gaps, make_decoder, randn, solve
 from sklearn.linear_model import Lasso
 
 from skvdl.models._linear import GramTerm, ResidualTerm
-from skvdl.solvers._exact import _minimise_on_face, _step_within_face
+from skvdl.solvers._exact import minimise_on_face, step_within_face
 
 
 @pytest.mark.parametrize("kind", [GramTerm, ResidualTerm])
@@ -28,7 +28,7 @@ def test_minimum_on_a_face_is_that_of_the_normal_equations(kind):
     term.add(ridge=0.0, centre=None, tilt=0.1)
     Z = randn(7, 6, seed=2).relu()
     Z[0], Z[1] = 0.0, 1.0  # an empty and a full face
-    step = _minimise_on_face(term, term.grad(Z), (Z != 0).to(Z.dtype), n_iter=6, flat=1e-15)
+    step = minimise_on_face(term, term.grad(Z), (Z != 0).to(Z.dtype), n_iter=6, flat=1e-15)
     hessian = 2 / 9 * W.T @ W
     for z, g, s in zip(Z, term.grad(Z), step, strict=True):
         on = z != 0
@@ -41,7 +41,7 @@ def test_step_within_a_face_ends_at_the_first_sign_change():
     Z = torch.tensor([[1.0, 2.0, -1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     step = torch.tensor([[-4.0, -4.0, 0.5, 0.0], [0.5, -0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     expected = [[0.0, 1.0, -0.875, 0.0], [1.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
-    torch.testing.assert_close(_step_within_face(Z, step), torch.tensor(expected))
+    torch.testing.assert_close(step_within_face(Z, step), torch.tensor(expected))
 
 
 def as_lasso(Y, decoder, lam, positive):

@@ -242,7 +242,8 @@ def test_energy_against_loop(hidden, encoder, positive, n_rows):
         Z = learner.codes(Y[start:stop])
         beta = 2.0 * (stop - start) / 250
         total += naive_energy(Y[start:stop], learner.decoder, Z, lam=0.1, beta=beta).sum()
-    assert learner.energy(Y).item() == pytest.approx(total / n_rows, rel=1e-9)
+    lam = learner.energy_settings.lam
+    assert learner.energy(Y).total(lam) == pytest.approx(total / n_rows, rel=1e-9)
 
 
 def test_codes_come_from_the_encoder_or_from_fista():
@@ -422,7 +423,7 @@ def test_learns_on_its_own_device_whatever_the_default(hidden, encoder, name):
             learner = make_learner(hidden, encoder=encoder, **REGULARIZERS[name])
             learner.step(randn(N, D, seed=2))
             learner.revive(torch.ones(L, dtype=torch.bool, device="cpu"), randn(N, D, seed=3))
-            energy = learner.energy(randn(N, D, seed=4)).item()
+            energy = learner.energy(randn(N, D, seed=4)).total(learner.energy_settings.lam)
             learner.load_state(learner.to("cpu").state())
         results.append((learner.state(), energy))
     assert same_state(*results)

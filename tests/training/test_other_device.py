@@ -36,14 +36,16 @@ def devices(learner):
 @pytest.mark.parametrize("unit_norm", [True, False])
 def test_weights_on_another_device_start_from_data_on_either(data_on, positive, unit_norm):
     learner = make_learner(positive=positive, unit_norm=unit_norm).to("meta")
-    learner.start_from(torch.zeros(20, 6, device=data_on), seeded(1))
+    X = torch.zeros(20, 6, device=data_on)
+    learner.start_from(X, torch.arange(20, device=data_on), seeded(1))
     assert devices(learner) == {"meta"}
 
 
 def test_weights_left_behind_are_noticed():
     learner = make_learner()
+    slope = torch.full_like(learner.encoder.b, 0.01)
     with pytest.raises(RuntimeError, match="meta"):
-        learner.encoder.imitate(learner.decoder, 0.01, torch.zeros(20, 6, device="meta"))
+        learner.encoder.imitate(learner.decoder, slope, torch.zeros(20, 6, device="meta"))
 
 
 @pytest.mark.parametrize("positive", [True, False])

@@ -1,0 +1,106 @@
+"""The units of data: one mean per feature and one scale for all, taken out before learning."""
+
+import math
+from collections.abc import Iterator
+from typing import Self
+
+import torch
+
+# Numbers looked at together, to bound memory.
+_CHUNK_ELEMENTS = 2**21
+
+
+class Units:
+    """Running mean of each feature and one scale, over all rows seen so far.
+
+    The scale is the root of the mean square that centring leaves, so that data in these units have
+    a mean square of 1. Entries that are NaN do not count.
+
+    Parameters
+    ----------
+    center : bool
+        Whether the mean is taken out.
+    scale : bool
+        Whether the scale is taken out.
+
+    Attributes
+    ----------
+    mean : torch.Tensor of shape (n_features,) or None
+        What is subtracted, in double precision where the device has it; None without centring.
+    scale : float
+        What is divided by; 1 without scaling, or if nothing is left after centring.
+    """
+
+    def __init__(self, center: bool, scale: bool) -> None:
+        self.center = center
+        self.scaled = scale
+        self.mean: torch.Tensor | None = None
+        self.scale = 1.0
+        self._counts: torch.Tensor | None = None
+
+    @torch.no_grad()
+    def update(self, X: torch.Tensor) -> Self:
+        """Take more rows into account, in chunks."""
+        if not (self.center or self.scaled):
+            return self
+        for chunk in self._chunks(X):
+            self._add(chunk)
+        assert self._counts is not None
+        if self.center:
+            self.mean = self._means * self._reference
+        if self.scaled:
+            squares = self._squares.sum().item()
+            # of constant data only the rounding error of the mean is left
+            rounding = 16 * torch.finfo(self._means.dtype).eps * self._means
+            if squares > (rounding.square() * self._counts).sum().item():
+                self.scale = math.sqrt(squares / self._counts.sum().item()) * self._reference
+            else:
+                self.scale = 1.0
+        return self
+
+    def apply(self, Y: torch.Tensor) -> torch.Tensor:
+        """Return rows in these units."""
+        if self.mean is not None:
+            Y = Y - self.mean.to(Y)
+        return Y if self.scale == 1.0 else Y / self.scale
+
+    def undo(self, Y: torch.Tensor) -> torch.Tensor:
+        """Return rows in the units of the data."""
+        if self.scale != 1.0:
+            Y = Y * self.scale
+        return Y if self.mean is None else Y + self.mean.to(Y)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move everything to a device."""
+        for name, value in vars(self).items():
+            if isinstance(value, torch.Tensor):
+                setattr(self, name, value.to(device))
+        return self
+
+    def _chunks(self, X: torch.Tensor) -> Iterator[torch.Tensor]:
+        n_rows = max(1, _CHUNK_ELEMENTS // X.shape[1])
+        for start in range(0, len(X), n_rows):
+            yield X[start : start + n_rows]
+
+    def _add(self, X: torch.Tensor) -> None:
+        """Merge the counts, means and squared deviations of some rows with those so far."""
+        seen = X.isnan().logical_not_()
+        X = X.to(X.dtype if X.device.type == "mps" else torch.float64).nan_to_num(nan=0.0)
+        if self._counts is None:
+            peak = X.abs().amax().item()
+            # squares of numbers far from 1 would be zero or infinite; a power of 2 costs no digits
+            self._reference = 2.0 ** math.floor(math.log2(peak)) if peak > 0 else 1.0
+            self._counts = torch.zeros_like(X[0])
+            self._means = torch.zeros_like(X[0])
+            self._squares = torch.zeros_like(X[0])
+        X = X / self._reference
+        n = seen.sum(dim=0).to(X.dtype)
+        total = self._counts + n
+        mean = X.sum(dim=0) / n.clamp_min(1) if self.center else torch.zeros_like(n)
+        squares = ((X - mean) * seen).square().sum(dim=0)
+        shift = torch.where(n > 0, mean - self._means, 0.0)
+        self._means = self._means + shift * (n / total.clamp_min(1))
+        self._squares = (
+            self._squares + squares + shift.square() * (self._counts * n / total.clamp_min(1))
+        )
+        self._counts = total

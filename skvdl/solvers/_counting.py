@@ -1,0 +1,51 @@
+"""FISTA for the l0 penalty: few components, and no bias in their amplitudes."""
+
+import torch
+
+from ..energy import Problem
+from ._solver import ActiveRows, Result, Solver, next_check, row_norms
+
+# Most iterations that are spent on the l1 norm first.
+_MOST_SOFT = 30
+
+
+class CountingFista(Solver):
+    """FISTA on the continuous relaxation of the number of components that are not 0.
+
+    The relaxation is not convex, so that the start decides which minimum is found. The first
+    iterations therefore replace it by the l1 norm with the same threshold, which is convex and
+    finds a good support. Each component has its own step, and a row whose momentum points uphill
+    loses it.
+
+    A row is done when one step moves it by no more than `tol` of its norm, in units in which all
+    atoms have the same norm; the batch as a whole if its rows are coupled.
+    """
+
+    def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
+        step = problem.component_steps()
+        problem.set_step(step)
+        # the lengths of steps are comparable after division by the roots of the steps
+        weight = step.rsqrt()
+        rows = ActiveRows(Z)
+        rows.X, rows.C = Z.clone(), Z
+        rows.C_new, rows.move = torch.empty_like(Z), torch.empty_like(Z)
+        rows.age = torch.zeros_like(Z[:, :1])
+        n_soft = min(_MOST_SOFT, self.max_iter // 3)
+        check = n_soft + 2
+        for k in range(1, self.max_iter + 1):
+            problem.descend(rows.X, rows.C_new, rows.move, soft=k <= n_soft)
+            torch.sub(rows.C_new, rows.C, out=rows.move)
+            rows.move.mul_(weight)
+            turn = rows.X.sub_(rows.C_new).mul_(weight).mul_(rows.move).sum(dim=1, keepdim=True)
+            rows.age = torch.where(turn > 0, 0.0, rows.age + 1)
+            if k == check:
+                check = next_check(k)
+                length = row_norms(rows.move, problem.coupled)
+                done = length <= self.tol * row_norms(rows.C_new * weight, problem.coupled)
+                result = rows.retire(done, rows.C_new, k, problem)
+                if result is not None:
+                    return result
+            momentum = torch.where(rows.age > 0, (rows.age - 1) / (rows.age + 2), 0.0)
+            torch.addcmul(rows.C_new, rows.move.div_(weight), momentum, out=rows.X)
+            rows.C, rows.C_new = rows.C_new, rows.C
+        return rows.give_up(rows.C, self.max_iter, problem.energy(rows.C))
