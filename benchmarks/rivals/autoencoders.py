@@ -80,9 +80,8 @@ def fit_autoencoder(X, n_components, k, over_batch, learning_rate, epochs, seed)
     generator = torch.Generator().manual_seed(seed)
     X = torch.from_numpy(X)
     model = Autoencoder(n_components, X.shape[1], k, over_batch, generator)
-    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    steps = epochs * math.ceil(len(X) / BATCH)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+    n_steps, step = epochs * math.ceil(len(X) / BATCH), 0
     idle = torch.zeros(n_components, dtype=torch.int64)
     for _ in range(epochs):
         for rows in torch.randperm(len(X), generator=generator).split(BATCH):
@@ -99,12 +98,15 @@ def fit_autoencoder(X, n_components, k, over_batch, learning_rate, epochs, seed)
                 )
             optimizer.zero_grad()
             loss.backward()
+            optimizer.param_groups[0]["lr"] = (
+                learning_rate * (1 + math.cos(math.pi * step / n_steps)) / 2
+            )
+            step += 1
             with torch.no_grad():
                 # Changes of the norms would only be undone.
                 gradient, atoms = model.decoder.grad, model.decoder
                 gradient -= (gradient * atoms).sum(dim=1, keepdim=True) * atoms
             optimizer.step()
-            schedule.step()
             with torch.no_grad():
                 model.decoder /= model.decoder.norm(dim=1, keepdim=True).clamp_min(1e-12)
     if over_batch:

@@ -35,11 +35,11 @@ class Effort:
     """
 
     alphas: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2)
-    nmf_alphas: tuple[float, ...] = (0.0, 1e-4, 1e-3)
+    nmf_alphas: tuple[float, ...] = (0.0, 1e-3, 3e-3, 1e-2, 3e-2)
     learning_rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
-    epochs: tuple[int, ...] = (5, 20)
-    sklearn_visits: int = 100_000
-    spams_visits: int = 200_000
+    epochs: tuple[int, ...] = (5, 15)
+    sklearn_visits: int = 50_000
+    spams_visits: int = 100_000
 
 
 @dataclass(frozen=True)
@@ -263,16 +263,20 @@ def known_atoms(
     return Raw(tuple(parts), atoms=atoms)
 
 
-# Autoencoders get about 1000 and 4000 steps with batches of 250 rows, whatever the number of rows.
+# Autoencoders get about 1000 and 3000 steps with batches of 250 rows, whatever the number of rows.
 DATASETS = {
-    "digits": Description("Digits", digits, "choice", 64, Effort(epochs=(200, 800))),
+    "digits": Description("Digits", digits, "choice", 64, Effort(epochs=(200, 600))),
     "mnist": Description(
         "MNIST",
         mnist,
         "choice",
         128,
         Effort(
-            alphas=(0.03, 0.1), nmf_alphas=(0.0, 1e-4), learning_rates=(1e-3, 3e-3), epochs=(4, 14)
+            alphas=(0.03, 0.1),
+            nmf_alphas=(1e-3, 1e-2),
+            learning_rates=(1e-3, 3e-3),
+            epochs=(4, 14),
+            spams_visits=200_000,
         ),
     ),
     "natural": Description(
@@ -280,23 +284,23 @@ DATASETS = {
         natural,
         "choice",
         256,
-        Effort(alphas=(0.03, 0.1), learning_rates=(1e-3, 3e-3), epochs=(4,)),
+        Effort(alphas=(0.03, 0.1), learning_rates=(1e-3, 3e-3), epochs=(4,), spams_visits=200_000),
         without=("nmf", "raw"),
     ),
     "photographs": Description(
         "Photograph patches", photographs, "unseen", 128, without=("nmf", "raw")
     ),
     "breast_cancer": Description(
-        "Breast cancer", breast_cancer, "unseen", 32, Effort(epochs=(500, 2000))
+        "Breast cancer", breast_cancer, "unseen", 32, Effort(epochs=(500, 1500))
     ),
-    "wine": Description("Wine", wine, "unseen", 16, Effort(epochs=(1000, 4000))),
-    "spectra": Description("Spectra", spectra, "unseen", 32, Effort(epochs=(50, 200))),
+    "wine": Description("Wine", wine, "unseen", 16, Effort(epochs=(1000, 3000))),
+    "spectra": Description("Spectra", spectra, "unseen", 32, Effort(epochs=(50, 150))),
     "known_atoms": Description(
         "Known atoms",
         known_atoms,
         "choice",
         100,
-        Effort(epochs=(50, 200)),
+        Effort(epochs=(50, 150)),
         without=("nmf", "raw"),
     ),
 }

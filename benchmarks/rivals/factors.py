@@ -51,9 +51,9 @@ class NMF:
 
     def solve(self, level):
         candidates = [self._candidate(level, *model) for model in self.models]
-        # A small penalty can leave more zeros than asked for: prefer those at the level.
-        at_level = [c for c in candidates if abs(c.settings["val_zeros"] - level) < 0.01]
-        return {"nmf": best(at_level or candidates)}
+        # NMF can have more zeros than asked for even without a penalty, but not fewer.
+        enough = [c for c in candidates if c.settings["val_zeros"] > level - 0.01]
+        return {"nmf": best(enough or candidates)}
 
     def _candidate(self, level, alpha, model, seconds):
         rows, atoms = self.data.val, model.components_
