@@ -44,17 +44,20 @@ class _Dictionary:
 
     def solve(self, level):
         plain, refitted = [], []
-        for alpha, atoms, seconds in self.models:
-            plain.append(self._candidate(level, alpha, atoms, seconds, self.lasso))
-            refitted.append(self._candidate(level, alpha, atoms, seconds, self._refitted))
+        for model in self.models:
+            # No code is active above the largest product of a row with an atom.
+            high = float(np.max(self.data.val @ model[1].T))
+            fitted = self._candidate(level, *model, self.lasso, 1e-4 * high, high)
+            plain.append(fitted)
+            # Refitting adds zeros, so that a smaller strength is enough, but not by much.
+            high = 1.01 * fitted.settings["coding_alpha"]
+            refitted.append(self._candidate(level, *model, self._refitted, high / 4, high))
         return dict(zip(self.entries, (best(plain), best(refitted)), strict=True))
 
-    def _candidate(self, level, alpha, atoms, seconds, code):
+    def _candidate(self, level, alpha, atoms, seconds, code, low, high):
         """Codes of one dictionary, with the level's share of zeros on validation rows."""
         rows = self.data.val
-        # No code is active above the largest product of a row with an atom.
-        high = float(np.max(rows @ atoms.T))
-        coding = find_strength(lambda a: code(rows, atoms, a), level, 1e-4 * high, high)
+        coding = find_strength(lambda a: code(rows, atoms, a), level, low, high)
         return Fitted(
             encode=lambda X: code(X, atoms, coding),
             decode=lambda codes: codes @ atoms,

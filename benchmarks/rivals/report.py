@@ -22,6 +22,15 @@ USES = {
     "choice": "used for choosing default values",
     "unseen": "not used for any choice",
 }
+COLOURS = {
+    "vdl": "C3",
+    "topk": "C0",
+    "batch": "C9",
+    "spams": "C2",
+    "mbdl": "C1",
+    "nmf": "C4",
+    "pca": "grey",
+}
 # An entry is compared only if it has the zeros of its level, up to this share.
 ZEROS_TOLERANCE = 0.015
 
@@ -158,31 +167,30 @@ def draw(dataset, methods, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-    for number, (method, levels) in enumerate(methods.items()):
+    figure, axes = plt.subplots(figsize=(8, 4.4), layout="constrained")
+    for method, levels in methods.items():
         if method == "raw":
             continue
         points = []
         for level, records in sorted(levels.items()):
             share = level if method == "pca" else mean(r["zeros"] for r in records)
             points.append((100 * share, mean(r["db"] for r in records)))
-        style = "--" if method == "pca" else "-"
-        # The refitted and the encoder's entries have the colour of their method.
-        colour = f"C{list(TITLES).index(method) % 10}"
-        width = 2.5 if method == "vdl" else 1.3
+        # Two entries of one method have one colour.
+        base, _, second = method.partition("-")
+        second = second and method != "batch-topk"
         axes.plot(
             *zip(*points, strict=True),
-            style,
-            marker="os^vD"[number % 5],
-            color=colour,
-            linewidth=width,
+            "--" if second else ":" if method == "pca" else "-",
+            marker="s" if second else "o",
+            color=COLOURS[base],
+            linewidth=2.5 if method == "vdl" else 1.3,
             label=TITLES[method],
         )
     axes.set_xlabel("zeros in the codes, % (PCA: components left out)")
     axes.set_ylabel("reconstruction of test rows, dB")
     description = DATASETS[dataset]
     axes.set_title(f"{description.title} ({USES[description.use]})")
-    axes.legend(fontsize="small")
+    figure.legend(loc="outside right center", fontsize="small")
     axes.grid(alpha=0.3)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

@@ -282,10 +282,10 @@ def test_dead_latents_are_revived(toy_data, monkeypatch):
 
     def half_dead(self, *arguments):
         make(self, *arguments)
-        self.encoder_bias.data[:3] = -4.0
+        self.encoder_bias.data[:3] = -6.0
 
     monkeypatch.setattr(Autoencoder, "__init__", half_dead)
-    model = fit_autoencoder(toy_data.train, 6, 2, False, 3e-2, 250, seed=0)
+    model = fit_autoencoder(toy_data.train, 6, 2, False, 0.1, 200, seed=0)
     assert (model.encode(toy_data.train) > 0).any(axis=0).sum() > 3
 
 
