@@ -276,7 +276,7 @@ DATASETS = {
             nmf_alphas=(1e-3, 1e-2),
             learning_rates=(1e-3, 3e-3),
             epochs=(4, 14),
-            spams_visits=200_000,
+            spams_visits=100_000,
         ),
     ),
     "natural": Description(
@@ -284,11 +284,17 @@ DATASETS = {
         natural,
         "choice",
         256,
-        Effort(alphas=(0.03, 0.1), learning_rates=(1e-3, 3e-3), epochs=(4,), spams_visits=200_000),
+        Effort(alphas=(0.03, 0.1), learning_rates=(1e-3, 3e-3), epochs=(4,), spams_visits=100_000),
         without=("nmf", "raw"),
     ),
+    # Most patches are flat, so that smaller strengths give as many zeros as elsewhere.
     "photographs": Description(
-        "Photograph patches", photographs, "unseen", 128, without=("nmf", "raw")
+        "Photograph patches",
+        photographs,
+        "unseen",
+        128,
+        Effort(alphas=(0.002, 0.006, 0.02)),
+        without=("nmf", "raw"),
     ),
     "breast_cancer": Description(
         "Breast cancer", breast_cancer, "unseen", 32, Effort(epochs=(500, 1500))

@@ -7,7 +7,8 @@ how much.
 import numpy as np
 import torch
 
-CHUNK = 500
+# Few rows at once: their systems should stay near the processor.
+CHUNK = 50
 
 
 def refit(X, atoms, codes):
@@ -33,11 +34,12 @@ def refit(X, atoms, codes):
     # Keeps equal atoms from making the systems singular; far below the data's own accuracy.
     gram += 1e-10 * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
     result = np.zeros(codes.shape, dtype=X.dtype)
-    for start in range(0, len(X), CHUNK):
-        rows = slice(start, start + CHUNK)
+    support = np.asarray(codes) != 0
+    # Rows with supports of similar size go together, so that little is padded.
+    order = np.argsort(support.sum(axis=1))
+    for rows in np.split(order, range(CHUNK, len(X), CHUNK)):
         products = torch.from_numpy(np.asarray(X[rows], dtype=np.float64)) @ atoms.T
-        support = torch.from_numpy(np.asarray(codes[rows]) != 0)
-        result[rows] = _pivot(gram, products, support).numpy()
+        result[rows] = _pivot(gram, products, torch.from_numpy(support[rows])).numpy()
     return result
 
 
@@ -61,8 +63,10 @@ def _pivot(gram, products, support):
     while len(todo):
         p = passive[todo]
         # Rows and columns that are not passive become those of the identity.
-        systems = torch.where(p[:, :, None] & p[:, None, :], G[todo], 0.0)
-        systems += torch.diag_embed((~p).to(b.dtype))
+        systems = G[todo]
+        systems *= p[:, :, None]
+        systems *= p[:, None, :]
+        systems.diagonal(dim1=1, dim2=2).add_(~p)
         factors = torch.linalg.cholesky(systems)
         solved = torch.cholesky_solve((b[todo] * p)[:, :, None], factors)[:, :, 0]
         gradient = (G[todo] @ solved[:, :, None])[:, :, 0] - b[todo]
