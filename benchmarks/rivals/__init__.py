@@ -1,0 +1,1 @@
+"""VDL next to its rivals: data sets, methods, measures, the runner and the report."""
