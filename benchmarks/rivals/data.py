@@ -36,7 +36,7 @@ class Effort:
 
     alphas: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2)
     nmf_alphas: tuple[float, ...] = (0.0, 1e-3, 3e-3, 1e-2, 3e-2)
-    learning_rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    learning_rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
     epochs: tuple[int, ...] = (5, 15)
     sklearn_visits: int = 50_000
     spams_visits: int = 100_000
@@ -265,7 +265,13 @@ def known_atoms(
 
 # Autoencoders get about 1000 and 3000 steps with batches of 250 rows, whatever the number of rows.
 DATASETS = {
-    "digits": Description("Digits", digits, "choice", 64, Effort(epochs=(200, 600))),
+    "digits": Description(
+        "Digits",
+        digits,
+        "choice",
+        64,
+        Effort(alphas=(0.003, 0.01, 0.03, 0.1, 0.2), epochs=(200, 600)),
+    ),
     "mnist": Description(
         "MNIST",
         mnist,
@@ -274,7 +280,7 @@ DATASETS = {
         Effort(
             alphas=(0.03, 0.1),
             nmf_alphas=(1e-3, 1e-2),
-            learning_rates=(1e-3, 3e-3),
+            learning_rates=(3e-3, 1e-2),
             epochs=(4, 14),
             spams_visits=100_000,
         ),
