@@ -516,12 +516,13 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         """Return lam for new rows, and let the encoder's codes have as many zeros as theirs."""
         if self.lam is not None and not (self.lam and self.debias):
             return self.lam
-        # what was found by the last calibration is where this one starts
-        lam, sparsity = find_lam(
-            learner, X, self._transform_solver(), debias=self.debias, n_trials=n_trials
-        )
+        start = learner.energy_settings.lam
+        if self.lam is None and n_trials == _CALIBRATION_TRIALS_AGAIN:
+            start = self.lam_
+        settings = {"debias": self.debias, "n_trials": n_trials}
+        lam, sparsity = find_lam(learner, X, self._transform_solver(), start=start, **settings)
         wanted = self.target_sparsity if self.lam is None else sparsity
-        cut_encoder(learner, X, wanted, debias=self.debias)
+        cut_encoder(learner, X, wanted, **settings)
         return lam
 
     def _check_same_model(self, learner: Learner) -> None:

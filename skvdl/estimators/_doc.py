@@ -43,9 +43,10 @@ _PARAMETERS = {
         How `transform` computes codes: the encoder's prediction, or the minimum of the energy
         of each row. Without an encoder always the latter.""",
     "transform_tol": """float
-        When FISTA stops in `transform`. For a dictionary: at this duality gap relative to the
-        energy. For a network, and for a dictionary with a number as `step_size` or with ``lam=0``:
-        when a step moves a code by no more than this share of its norm.""",
+        When FISTA stops in `transform`. For a dictionary with the l1 norm: at this duality gap
+        relative to the energy. In all other cases, and for a dictionary with a number as
+        `step_size` or with ``lam=0``: when a step moves a code by no more than this share of its
+        norm.""",
     "transform_max_iter": """int
         Maximum number of FISTA iterations in `transform`.""",
     "missing_values": """{"nan"} or None
