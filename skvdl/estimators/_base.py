@@ -102,7 +102,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         "encoder_learning_rate_init": [Interval(Real, 0, None, closed="neither")],
         "bias_decay": ["array-like"],
         "inference_max_iter": [Interval(Integral, 1, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto", "adaptive"})],
+        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],

@@ -102,7 +102,7 @@ class NonLinearVDL(BaseVDL):
         max_iter: int | str = "auto",
         batch_size: int = 125,
         learning_rate: str | int = "cosine",
-        learning_rate_init: float = 3e-3,
+        learning_rate_init: float = 1e-3,
         encoder_learning_rate_init: float = 1e-3,
         bias_decay: tuple[float, float] = (1e-3, 0.0),
         inference_max_iter: int = 200,
