@@ -91,6 +91,6 @@ for ax, name in zip(axes, ("none", "variance"), strict=True):
 plt.show()
 
 # %%
-# For a dictionary, any of the three will do, and with ``penalty="l0"``, the default, small codes gain
+# For a dictionary, any of the three will do, and with the default ``penalty="l0"`` small codes gain
 # nothing. The variance hinge depends on the codes alone, so that it works for any decoder.
 # ``skvdl.paper.make("unguarded-NL", lam=0.005)`` builds the published ablation with a network.

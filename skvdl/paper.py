@@ -149,8 +149,7 @@ _FAST: dict[Any, Any] = {
         "inference_max_iter": 8,
         "max_iter": 3,
     },
-    # twice as many hidden units as by default, so half the rate: each of them adds to the change
-    # that a step makes
+    # at higher rates the atoms looked like noise; at this one they are gratings, as in the paper
     ("natural", "VDL-NL"): {"learning_rate_init": 5e-4, "max_iter": 10},
 }
 

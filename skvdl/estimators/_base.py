@@ -519,10 +519,10 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         start = learner.energy_settings.lam
         if self.lam is None and n_trials == _CALIBRATION_TRIALS_AGAIN:
             start = self.lam_
-        settings = {"debias": self.debias, "n_trials": n_trials}
-        lam, sparsity = find_lam(learner, X, self._transform_solver(), start=start, **settings)
+        solver, debias = self._transform_solver(), self.debias
+        lam, sparsity = find_lam(learner, X, solver, debias=debias, start=start, n_trials=n_trials)
         wanted = self.target_sparsity if self.lam is None else sparsity
-        cut_encoder(learner, X, wanted, **settings)
+        cut_encoder(learner, X, wanted, debias=debias, n_trials=n_trials)
         return lam
 
     def _check_same_model(self, learner: Learner) -> None:
