@@ -40,8 +40,8 @@ def test_everything_public_is_listed():
 
 def test_the_package_works_without_docstrings():
     modules = ", ".join(["skvdl", *(f"skvdl.{name}" for name in skvdl._SUBMODULES)])
-    code = f"import {modules}; print(skvdl.VDL(4).get_params()['beta'], skvdl.VDL.__doc__)"
-    assert run(code, "-OO") == "10.0 None"
+    code = f"import {modules}; print(skvdl.VDL(4).get_params()['n_components'], skvdl.VDL.__doc__)"
+    assert run(code, "-OO") == "4 None"
 
 
 def imported_rooms(path):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -60,21 +61,40 @@ def test_stored_zeros_count_as_zeros():
 
 
 @pytest.mark.parametrize("sparse_output", [False, True])
-@pytest.mark.parametrize("kind", [VDL, NonLinearVDL])
-def test_scorers_equal_a_plain_loop(kind, sparse_output, small):
-    model = kind(8, lam=0.1, max_iter=3, random_state=0, sparse_output=sparse_output).fit(small)
-    codes = model.transform(small)
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("lam", [0.1, None])
+@pytest.mark.parametrize(
+    "model", [VDL(8), VDL(8, penalty="l1"), NonLinearVDL(8, hidden_layer_sizes=10)], ids=str
+)
+def test_scorers_equal_a_plain_loop(model, lam, scale, sparse_output, small):
+    model = clone(model).set_params(max_iter=3, random_state=0, lam=lam, scale=scale)
+    model.set_params(sparse_output=sparse_output).fit(3 * small)
+    assert (model.scale_ == 1.0) == (not scale)
+    codes = model.transform(3 * small)
     X_hat = model.inverse_transform(codes)
     codes = codes.toarray() if sparse_output else codes
-    span = small.max() - small.min()
+    counts = getattr(model, "penalty", "l1") == "l0"
+    span = 3 * (small.max() - small.min())
     energies, ratios = [], []
-    for x, x_hat, z in zip(small, X_hat, codes, strict=True):
+    for x, x_hat, z in zip(3 * small, X_hat, codes, strict=True):
+        # errors are in the units in which the model learns
         mse = np.mean((x - x_hat) ** 2)
-        energies.append(mse + 0.1 * np.abs(z).sum())
+        penalty = np.count_nonzero(z) if counts else np.abs(z).sum()
+        energies.append(mse / model.scale_**2 + model.lam_ * penalty)
         ratios.append(10 * np.log10(span**2 / mse))
-    assert neg_energy_scorer(model, small) == pytest.approx(-np.mean(energies), rel=1e-10)
-    assert psnr_scorer(model, small) == pytest.approx(np.mean(ratios), rel=1e-10)
-    assert sparsity_scorer(model, small) == pytest.approx(np.mean(codes == 0))
+    assert neg_energy_scorer(model, 3 * small) == pytest.approx(-np.mean(energies), rel=1e-10)
+    assert psnr_scorer(model, 3 * small) == pytest.approx(np.mean(ratios), rel=1e-10)
+    assert sparsity_scorer(model, 3 * small) == pytest.approx(np.mean(codes == 0))
+
+
+def test_energy_follows_a_lam_that_was_changed_after_fit(small):
+    model = VDL(8, max_iter=3, random_state=0).fit(small)
+    scores = [neg_energy_scorer(model.set_params(lam=lam), small) for lam in (1e-3, 1e-1)]
+    codes = model.transform(small)
+    error = (small - model.inverse_transform(codes)) / model.scale_
+    expected = np.mean(error**2) + 0.1 * np.count_nonzero(codes) / len(codes)
+    assert scores[1] == pytest.approx(-expected, rel=1e-10)
+    assert scores[0] != scores[1]
 
 
 @pytest.mark.parametrize("exponent", [-200, 200])
@@ -152,10 +172,10 @@ def test_energy_of_a_pipeline_is_that_of_its_model_on_what_reaches_it(small):
     assert neg_energy_scorer(alone, small) == pytest.approx(neg_energy_scorer(model, small))
 
 
-def test_energy_needs_a_weight_of_the_l1_norm(small):
+def test_energy_needs_a_weight_of_the_penalty(small):
     scaler = StandardScaler().fit(small)
     for estimator in (scaler, make_pipeline(scaler)):
-        with pytest.raises(TypeError, match="StandardScaler has no parameter lam"):
+        with pytest.raises(TypeError, match="StandardScaler has no lam_"):
             neg_energy_scorer(estimator, small)
 
 
@@ -163,7 +183,8 @@ def test_energy_is_summed_in_double_precision(small):
     class Nothing:
         """Reconstructs zeros."""
 
-        lam = 0.0
+        lam = lam_ = 0.0
+        scale_ = 1.0
 
         def transform(self, X):
             return np.ones_like(X)

@@ -207,7 +207,8 @@ class Problem:
         Along a component whose second derivative is h, the relaxation starts at 0 with the slope
         ``sqrt(2 lam h)``, bends down with -h, and is constant, lam, beyond ``sqrt(2 lam / h)``.
         """
-        assert isinstance(self.data, QuadraticTerm)
+        if not isinstance(self.data, QuadraticTerm):
+            raise ValueError('penalty="l0" needs a dictionary as the decoder; use penalty="l1".')
         self.bend = self.data.diagonal()
         self.slope = (2.0 * self.lam * self.bend).sqrt_()
         tiny = torch.finfo(self.bend.dtype).tiny

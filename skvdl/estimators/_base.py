@@ -490,7 +490,9 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             learner = copy.deepcopy(self._learner)
             self._check_same_model(learner)
             learner.units = units
-            lam = learner.energy_settings.lam if self.lam is None else self.lam
+            # a weight of 0 would stay 0, whatever it is multiplied with
+            known = learner.energy_settings.lam or self._first_lam
+            lam = known if self.lam is None else self.lam
             learner.to(device).configure(*self._settings(len(index), lam))
             return learner
         assert generator is not None

@@ -126,8 +126,7 @@ _ATTRIBUTES = """lam_ : float
         Mean energy of the validation rows after each epoch.
 
     history_ : dict of list
-        Energy, its four terms (unweighted), sparsity and dead components of each epoch, and
-        `lam` if it was looked for.
+        Energy, its four terms (unweighted), sparsity, lam and dead components of each epoch.
 
     n_dead_components_ : int
         Number of components that no row of the last epoch used.
@@ -152,14 +151,14 @@ def fill_doc(cls: type[T]) -> type[T]:
     if cls.__doc__ is None:  # python -OO
         return cls
     signature = inspect.signature(cls)
+    values = {"steps": cls._auto_steps, **cls._doc_texts}
     entries = []
     for name, text in _PARAMETERS.items():
-        kind, _, description = text.partition("\n")
+        kind, _, description = (text % values).partition("\n")
         default = signature.parameters[name].default
         entries.append(f"{name} : {kind}, default={_literal(default)}\n{description}")
-    values = {"steps": cls._auto_steps, **cls._doc_texts}
     cls.__doc__ = (
-        cls.__doc__.replace("%(parameters)s", "\n\n    ".join(entries) % values)
+        cls.__doc__.replace("%(parameters)s", "\n\n    ".join(entries))
         .replace("%(attributes)s", _ATTRIBUTES)
         .replace("%(notes)s", _NOTES)
     )

@@ -33,14 +33,14 @@ class VarianceDictionaryLearning(BaseVDL):
     n_components : int, default=128
         Length of a code, the number of atoms.
 
+    init : {"data", "random"}, default="data"
+        How weights are initialised. "data" points the atoms at samples drawn from the data and
+        sets the encoder to ISTA on these atoms; "random" draws all weights at random.
+
     penalty : {"l0", "l1"}, default="l0"
         What makes codes sparse: the number of components that are not 0, or the l1 norm. The l0
         penalty does not shrink amplitudes, and reconstructs better at equal zeros. Codes with the
         l1 norm are exact, with a certificate (`duality_gap`).
-
-    init : {"data", "random"}, default="data"
-        How weights are initialised. "data" points the atoms at samples drawn from the data and
-        sets the encoder to ISTA on these atoms; "random" draws all weights at random.
 
     %(parameters)s
 

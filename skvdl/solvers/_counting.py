@@ -3,6 +3,7 @@
 import torch
 
 from ..energy import Problem
+from ..models import QuadraticTerm
 from ._solver import ActiveRows, Result, Solver, next_check, row_norms
 
 # Most iterations that are spent on the l1 norm first.
@@ -22,6 +23,9 @@ class CountingFista(Solver):
     """
 
     def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
+        assert isinstance(problem.data, QuadraticTerm)
+        # an atom of zeros has no gradient that could turn it off
+        Z.mul_(problem.data.diagonal() > 0)
         step = problem.component_steps()
         problem.set_step(step)
         # the lengths of steps are comparable after division by the roots of the steps

@@ -60,6 +60,7 @@ def _least_squares(
 ) -> torch.Tensor:
     curvature = term.curvature()
     flat = torch.finfo(Z.dtype).eps * curvature
+    codes, index = Z.clone(), torch.arange(len(Z), device=Z.device)
     origin = torch.linalg.vector_norm(term.grad(torch.zeros_like(Z)) * support, dim=1, keepdim=True)
     for _ in range(_ROUNDS):
         grad = term.grad(Z)
@@ -74,11 +75,18 @@ def _least_squares(
             face = support
         grad = grad * face
         size = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
-        if bool((size <= _TOL * origin).all()):
+        codes[index] = Z
+        left = (size > _TOL * origin)[:, 0].nonzero()[:, 0]
+        if not len(left):
             break
-        step = minimise_on_face(term, grad, face.to(Z.dtype), _CONJUGATE, flat)
+        # a row that is done stays as it is, however long the others take
+        term.take(left)
+        index, Z, support, origin = index[left], Z[left], support[left], origin[left]
+        face = face[left].to(Z.dtype)
+        step = minimise_on_face(term, grad[left], face, _CONJUGATE, flat)
         Z = step_within_face(Z, step) if positive else Z + step
-    return Z
+        codes[index] = Z
+    return codes
 
 
 class _FaceTerm(DataTerm):

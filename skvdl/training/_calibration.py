@@ -103,8 +103,10 @@ def cut_encoder(
 
     def cut_at(share: float) -> float:
         place = min(max(round(share * len(ranked)) - 1, 0), len(ranked) - 1)
+        # between two amplitudes: rounding would decide whether one at the threshold is above it
+        level = ranked[place : place + 2].mean()
         # an atom of zeros is of no use to any code
-        encoder.cut = torch.where(norms > 0, ranked[place] / norms, torch.inf)
+        encoder.cut = torch.where(norms > 0, level / norms, torch.inf)
         Z = encoder(Y)
         if debias:
             positive = learner.energy_settings.positive

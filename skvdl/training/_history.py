@@ -12,8 +12,8 @@ class History:
     ----------
     curves : dict of list
         ``energy`` and its four terms, unweighted, as means over rows; ``sparsity``, the share of
-        zeros; ``dead``, the number of components that no row of the epoch used; ``validation``, the
-        energy of the validation rows, where there are any.
+        zeros; ``lam``, the weight of the penalty; ``dead``, the number of components that no row
+        of the epoch used; ``validation``, the energy of the validation rows, where there are any.
     """
 
     def __init__(self) -> None:

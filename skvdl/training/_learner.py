@@ -104,10 +104,17 @@ class Learner:
         self.solver_settings = solver_settings
         self.training = training
         if training.online and self.online is None:
-            assert isinstance(self.decoder, LinearDecoder)
+            if not isinstance(self.decoder, LinearDecoder):
+                raise ValueError(
+                    f"A {type(self.decoder).__name__} cannot be learnt without a rate; set "
+                    "learning_rate_init."
+                )
             self.online = OnlineUpdate(self.decoder.weight)
         elif not training.online:
             self.online = None
+        if self.encoder is not None:
+            # a threshold set after training would hide components from learning
+            self.encoder.cut = None
         self.set_rates(*training.rates(0))
         decoder_decay, encoder_decay = training.bias_decay
         _set_decays(self.decoder_optimizer, training.weight_decay, decoder_decay)
@@ -222,8 +229,8 @@ class Learner:
         stats[self.energy_settings.penalty] = self._penalty(Z).mean()
         stats["sparsity"] = 1 - active.to(Z.dtype).mean()
         stats["used"] = active.any(dim=0)
+        stats["lam"] = torch.full_like(stats["energy"], self.energy_settings.lam)
         if self.training.target_sparsity is not None:
-            stats["lam"] = torch.full_like(stats["energy"], self.energy_settings.lam)
             missing = self.training.target_sparsity - stats["sparsity"].item()
             lam = self.energy_settings.lam * math.exp(_LAM_GAIN * missing)
             self.energy_settings = replace(self.energy_settings, lam=lam)

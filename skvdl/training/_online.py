@@ -41,7 +41,8 @@ class OnlineUpdate(nn.Module):
 
     def get_extra_state(self) -> torch.Tensor:
         """Counts, to be stored with the statistics."""
-        return torch.tensor([self.n_batches, self.n_rows, self.mass], dtype=torch.float64)
+        counts = [self.n_batches, self.n_rows, self.mass]
+        return torch.tensor(counts, dtype=torch.float64, device="cpu")
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Restore the counts."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from _helpers import autograd, make_problem, randn, seeded, solve
+from _helpers import as_published, autograd, make_problem, randn, seeded, solve
 from sklearn.linear_model import Lasso
 from torch import nn
 
@@ -116,11 +116,12 @@ def test_rows_coupled_by_the_hinge_are_solved_too():
     [("variance", "lista"), ("unit_norm", "lista"), ("weight_decay", "lista"), ("variance", None)],
 )
 def test_affine_decoder_is_learnt(small, regularizer, encoder):
-    options = {"regularizer": regularizer, "encoder": encoder, "lam": 0.01, "random_state": 0}
+    options = as_published(AffineVDL) | {"regularizer": regularizer, "encoder": encoder}
+    options |= {"lam": 0.01, "random_state": 0, "transform_method": "fista"}
     options |= {"max_iter": 60, "batch_size": 30, "learning_rate_init": 0.05}
     options["inference_max_iter"] = 50
     shifted = small + 3.0
-    model = AffineVDL(10, transform_method="fista", **options).fit(shifted)
+    model = AffineVDL(10, **options).fit(shifted)
     assert model.score(shifted) > 0.9
     assert np.abs(model.decoder_.bias.detach().numpy()).max() > 0.2
     if regularizer == "unit_norm":
@@ -150,12 +151,26 @@ def test_unit_norm_of_what_has_no_columns_is_refused():
 
 
 def test_there_is_no_gap_for_a_decoder_without_a_quadratic_term(small):
-    model = AffineVDL(10, max_iter=1, random_state=0).fit(small)
+    model = AffineVDL(10, max_iter=1, random_state=0, **as_published(AffineVDL)).fit(small)
     with pytest.raises(ValueError, match="duality gap"):
         model.duality_gap(small)
 
 
 def test_components_that_a_decoder_cannot_revive_are_refused_clearly(small):
-    model = AffineVDL(10, lam=100.0, revive_dead=True, max_iter=5, random_state=0)
+    options = as_published(AffineVDL) | {"lam": 100.0, "revive_dead": True}
+    model = AffineVDL(10, max_iter=5, random_state=0, **options)
     with pytest.raises(ValueError, match="AffineDecoder has no way to revive"):
+        model.fit(small)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"penalty": "l0"}, 'penalty="l0" needs a dictionary'),
+        ({"learning_rate_init": None}, "AffineDecoder cannot be learnt without a rate"),
+    ],
+)
+def test_what_needs_a_dictionary_is_refused_clearly(small, change, message):
+    model = AffineVDL(10, max_iter=1, random_state=0, **as_published(AffineVDL) | change)
+    with pytest.raises(ValueError, match=message):
         model.fit(small)

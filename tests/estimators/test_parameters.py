@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _helpers import as_published
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skvdl import VDL, ImageDenoiser, NonLinearVDL
 from skvdl.estimators._base import _READ_AFTER_FIT
+from skvdl.models import Units
 from skvdl.preprocessing import GlobalScaler, LocalContrastNormalizer
 
 BOTH = pytest.mark.parametrize("kind", [VDL, NonLinearVDL])
@@ -24,9 +26,8 @@ def make(kind=VDL, **options):
     return kind(16, **{"max_iter": 5, "random_state": 0} | options)
 
 
-@BOTH
-def test_both_have_the_published_weight_of_the_hinge(kind):
-    assert kind().beta == 10.0
+def published(kind=VDL, **options):
+    return make(kind, **as_published(kind) | options)
 
 
 @BOTH
@@ -41,7 +42,8 @@ def test_hinge_pulls_on_each_row_alike_in_batches_of_any_size(small):
     # the same rows twice: twice the hinge's weight against twice the sum over rows
     energies = []
     for X in (small, np.concatenate([small, small])):
-        model = make(batch_size=len(X), max_iter=1, init="random", encoder=None).fit(X)
+        options = {"batch_size": len(X), "max_iter": 1, "init": "random", "encoder": None}
+        model = published(**options).fit(X)
         energies.append(model.loss_curve_[0])
     assert energies[1] == pytest.approx(energies[0], rel=0.02)
 
@@ -67,6 +69,7 @@ def test_bad_bias_decay_is_refused(given, small):
 
 BAD_AFTER_FIT = {
     "lam": [-1, np.nan, "a"],
+    "debias": ["yes", 2],
     "step_size": [0, "adaptive"],
     "transform_method": ["encodr", None],
     "transform_tol": [-1e-3, "a"],
@@ -141,14 +144,17 @@ def test_missed_convergence_is_told_once_at_the_callers_line(small, monkeypatch,
 
 def test_scale_is_warned_of_at_the_callers_line(small):
     with pytest.warns(UserWarning, match="standard deviation") as caught:
-        make().fit(small * 1e4)
+        make(scale=False).fit(small * 1e4)
     assert Path(caught[0].filename) == Path(__file__)
 
 
 def test_there_is_no_gap_without_the_l1_norm(small):
-    model = make(lam=0.0, transform_method="fista", transform_max_iter=20_000).fit(small)
+    model = make(penalty="l1", lam=0.0, transform_max_iter=20_000).fit(small)
     with pytest.raises(ValueError, match="no duality gap for lam=0"):
         model.duality_gap(small)
+    for lam in (0.01, None):
+        with pytest.raises(ValueError, match=r'no duality gap for penalty="l0"; use penalty="l1"'):
+            make(lam=lam).fit(small).duality_gap(small)
 
 
 @BOTH
@@ -178,7 +184,9 @@ def test_weights_are_on_their_device_before_data_improve_them(kind):
     # "meta" stands for a GPU: mixing it with the CPU raises, as in tests/training
     generator, there = torch.Generator(device="cpu").manual_seed(0), torch.device("meta")
     X = torch.zeros(30, 12, device=there)
-    learner = make(kind)._make_learner(X, generator, there, goes_on=False)
+    model, index = make(kind), torch.arange(30, device=there)
+    units = Units(center=False, scale=False)
+    learner = model._make_learner(X, index, units, generator, there, goes_on=False)
     assert learner.device == there
 
 
@@ -186,7 +194,7 @@ def test_weights_are_on_their_device_before_data_improve_them(kind):
 def test_score_does_not_depend_on_the_unit(small, unit):
     # an encoder that is linear in the data: no threshold, no bias
     X = small.astype(np.float32)
-    model = make(lam=0.0).fit(X)
+    model = published(lam=0.0).fit(X)
     with torch.no_grad():
         model.encoder_.b.zero_()
     assert model.score(X * np.float32(unit)) == pytest.approx(model.score(X), rel=1e-4)

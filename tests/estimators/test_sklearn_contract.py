@@ -1,6 +1,7 @@
 """scikit-learn's own checks, for every kind of model, with no expected failures."""
 
 import pytest
+from _helpers import as_published
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_get_feature_names_out_error,
@@ -22,13 +23,30 @@ QUICK = {"max_iter": 3, "random_state": 0}
 VARIANTS = [
     {},
     {"regularizer": "unit_norm"},
+    {"encoder": None},
+    {"transform_method": "encoder"},
+    {"transform_method": "fista"},
+    {"positive_code": False},
+    {"missing_values": "nan"},
+    {"early_stopping": True, "lam": 0.01},
+    {"debias": False},
+    {"center": False, "scale": False, "lam": 0.01},
+]
+LINEAR_VARIANTS = [
+    {"penalty": "l1"},
+    {"penalty": "l1", "lam": 0.01, "debias": False},
+    {"learning_rate_init": 5e-3},
+    {"regularizer": "weight_decay", "lam": 0.01},
+    {"step_size": 0.1, "lam": 0.01},
+]
+PUBLISHED_VARIANTS = [
+    {},
+    {"regularizer": "unit_norm"},
     {"regularizer": "weight_decay"},
     {"regularizer": None},
-    {"encoder": None},
     {"transform_method": "fista"},
     {"regularizer": "unit_norm", "encoder": None},
     {"positive_code": False},
-    {"early_stopping": True},
     {"missing_values": "nan"},
 ]
 
@@ -37,23 +55,47 @@ VARIANTS = [
 CONTAINER_VARIANTS = [{}, {"encoder": None}, {"positive_code": False}, {"missing_values": "nan"}]
 
 
+def _network(**params):
+    return NonLinearVDL(6, hidden_layer_sizes=(8,), **params)
+
+
 def _models(variants):
     for variant in variants:
-        yield VarianceDictionaryLearning(6, **QUICK, **variant)
-        yield NonLinearVDL(6, hidden_layer_sizes=(8,), **QUICK, **variant)
+        yield VarianceDictionaryLearning(6, **QUICK | variant)
+        yield _network(**QUICK | variant)
+
+
+def _published(variants):
+    for variant in variants:
+        dictionary = as_published(VarianceDictionaryLearning)
+        yield VarianceDictionaryLearning(6, **QUICK | dictionary | variant)
+        yield _network(**QUICK | as_published(NonLinearVDL) | variant)
+
+
+class BriefDictionary(VarianceDictionaryLearning):
+    _auto_steps = 4
+
+
+class BriefNetwork(NonLinearVDL):
+    _auto_steps = 4
 
 
 DEFAULTS = [
     VarianceDictionaryLearning(max_iter=2),
     NonLinearVDL(hidden_layer_sizes=32, max_iter=2),
+    BriefDictionary(6),
+    BriefNetwork(6, hidden_layer_sizes=8),
 ]
+OF_DICTIONARIES = [VarianceDictionaryLearning(6, **QUICK | variant) for variant in LINEAR_VARIANTS]
 
 
 # Tracing thousands of small fits takes long, and other tests reach the same lines.
 pytestmark = pytest.mark.no_cover
 
 
-@parametrize_with_checks([*DEFAULTS, *_models(VARIANTS)])
+@parametrize_with_checks(
+    [*DEFAULTS, *_models(VARIANTS), *OF_DICTIONARIES, *_published(PUBLISHED_VARIANTS)]
+)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

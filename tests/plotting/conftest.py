@@ -3,6 +3,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pytest
+from _helpers import as_published
 
 from skvdl import VDL, NonLinearVDL
 
@@ -22,9 +23,10 @@ def X(digits):
 
 @pytest.fixture(scope="session")
 def linear(X):
-    return VDL(12, lam=0.02, max_iter=4, early_stopping=True, random_state=0).fit(X)
+    settings = as_published(VDL) | {"lam": 0.02, "early_stopping": True}
+    return VDL(12, max_iter=4, random_state=0, **settings).fit(X)
 
 
 @pytest.fixture(scope="session")
 def network(X):
-    return NonLinearVDL(12, hidden_layer_sizes=(16,), max_iter=4, random_state=0).fit(X)
+    return NonLinearVDL(12, hidden_layer_sizes=16, lam=0.005, max_iter=4, random_state=0).fit(X)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from _pictures import cut, filled
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -148,8 +149,7 @@ def test_other_shapes_have_to_be_told(image_shape, message):
 
 def test_any_container_gives_the_same_order(linear, X):
     expected = AtomsDisplay.from_estimator(linear, X=X).order_
-    same = VDL(12, lam=0.02, max_iter=4, early_stopping=True, random_state=0, sparse_output=True)
-    same.fit(X)
+    same = clone(linear).set_params(sparse_output=True).fit(X)
     for data in (X, torch.from_numpy(X.copy())):
         np.testing.assert_array_equal(AtomsDisplay.from_estimator(same, X=data).order_, expected)
     same.set_params(sparse_output=False).set_output(transform="pandas")

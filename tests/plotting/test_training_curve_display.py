@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from _helpers import as_published
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -48,7 +49,8 @@ def test_weighted_terms_add_up_to_the_energy(kind, linear, network):
 
 
 def test_weights_are_those_of_training(X):
-    model = VDL(4, lam=0.02, max_iter=2, random_state=0).fit(X)
+    settings = as_published(VDL) | {"lam": 0.02, "max_iter": 2}
+    model = VDL(4, random_state=0, **settings).fit(X)
     model.set_params(lam=1.0, beta=0.0, gamma=7.0)
     lines = TrainingCurveDisplay.from_estimator(model).lines_
     np.testing.assert_allclose(lines["l1"].get_ydata(), 0.02 * np.array(model.history_["l1"]))
@@ -59,7 +61,7 @@ def test_weights_are_those_of_training(X):
     ("params", "missing"), [({"regularizer": None}, "hinge"), ({"encoder": None}, "proximity")]
 )
 def test_terms_of_no_weight_are_left_out(params, missing, X):
-    model = VDL(4, max_iter=2, random_state=0, **params).fit(X)
+    model = VDL(4, max_iter=2, random_state=0, **as_published(VDL) | params).fit(X)
     display = TrainingCurveDisplay.from_estimator(model)
     assert missing not in display.lines_
     assert len(display.axes_[0, 1].get_legend().get_texts()) == 3
@@ -67,6 +69,36 @@ def test_terms_of_no_weight_are_left_out(params, missing, X):
     np.testing.assert_array_equal(bare.lines_["l1"].get_ydata(), model.history_["l1"])
     assert missing in bare.lines_
     assert bare.axes_[0, 1].get_title("left") == "its terms"
+
+
+@pytest.mark.parametrize("lam", [0.01, None])
+def test_terms_of_the_defaults_add_up_too(lam, X):
+    model = VDL(4, lam=lam, max_iter=3, random_state=0).fit(X)
+    display = TrainingCurveDisplay.from_estimator(model)
+    lines, history = display.lines_, model.history_
+    weight = np.array(history["lam"]) if lam is None else lam
+    np.testing.assert_allclose(lines["l0"].get_ydata(), weight * np.array(history["l0"]))
+    assert "l1" not in lines
+    assert "proximity" not in lines
+    labels = [text.get_text() for text in display.axes_[0, 1].get_legend().get_texts()]
+    assert labels == ["reconstruction", "non-zeros", "hinge"]
+    terms = [lines[name].get_ydata() for name in ("reconstruction", "l0", "hinge")]
+    # lam changes with every step, and an epoch has only its mean
+    rtol = 1e-6 if lam else 0.02
+    np.testing.assert_allclose(np.sum(terms, axis=0), lines["energy"].get_ydata(), rtol=rtol)
+
+
+@pytest.mark.parametrize("lams", [(0.01, None), (None, 0.01)])
+def test_streaming_with_another_lam_is_drawn_with_the_lam_of_its_time(lams, X):
+    first, then = lams
+    model = VDL(4, lam=first, max_iter=2, random_state=0).fit(X)
+    model.set_params(lam=then).partial_fit(X)
+    history = model.history_
+    lines = TrainingCurveDisplay.from_estimator(model).lines_
+    assert len(history["lam"]) == 3
+    assert history["lam"][2 if first is None else 0] == pytest.approx(0.01)
+    expected = np.multiply(history["lam"], history["l0"])
+    np.testing.assert_allclose(lines["l0"].get_ydata(), expected)
 
 
 def test_panels_share_their_epochs_and_count_whole_ones(network):
