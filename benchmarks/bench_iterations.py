@@ -23,8 +23,7 @@ from .common import print_table, save
 from .mnist import load_mnist, to_pixels
 
 STEP = 0.5
-# what the estimators take by themselves
-AUTOMATIC = {"training": "auto", "transform": "adaptive"}
+ENERGIES = ("training", "transform")
 MODELS = {
     "linear, lam 0.005": (VarianceDictionaryLearning, {"lam": 0.005}, 2),
     "linear, lam 0.02": (VarianceDictionaryLearning, {"lam": 0.02}, 2),
@@ -55,18 +54,17 @@ def compare(model, X):
 
     None where a batch does not get there in a long run.
     """
-    counts = {(name, step): [] for name in AUTOMATIC for step in ("auto", STEP)}
+    counts = {(name, step): [] for name in ENERGIES for step in ("auto", STEP)}
     for Y in torch.from_numpy(X[:500]).split(250):
         with torch.no_grad():
             target = model.encoder_(Y)
         in_training = model._learner.energy_settings
         energies = {"training": (in_training, target), "transform": (in_training.by_row(),)}
         for name, energy in energies.items():
-            steps = {"auto": AUTOMATIC[name], STEP: STEP}
-            problems = {label: (Y, model.decoder_, s, *energy) for label, s in steps.items()}
+            problems = {step: (Y, model.decoder_, step, *energy) for step in ("auto", STEP)}
             goal = min(energy_after(LONG, *p) for p in problems.values()) * (1 + 1e-4)
-            for label, problem in problems.items():
-                counts[name, label].append(iterations(goal, *problem))
+            for step, problem in problems.items():
+                counts[name, step].append(iterations(goal, *problem))
     return {
         f"{name}, {step}": None if None in values else float(np.mean(values))
         for (name, step), values in counts.items()

@@ -23,7 +23,6 @@ from skvdl.plotting import AtomsDisplay, ReconstructionDisplay
 
 OUTPUT = Path("demo_output")
 N_COMPONENTS = 64
-EPOCHS = 150
 LABELS_PER_CLASS = 5
 DRAWS = 20
 NOISE = 0.25  # of the range of the pixels
@@ -53,32 +52,27 @@ def main():
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, test_size=0.3, stratify=y, random_state=0
     )
-    mean, scale = X_train.mean(), X_train.std()
-
-    def normalise(pixels):
-        return (pixels - mean) / scale
-
     noisy = X_test + NOISE * np.random.default_rng(0).normal(size=X_test.shape).astype(np.float32)
-    shared = {"n_components": N_COMPONENTS, "max_iter": EPOCHS, "random_state": 0, "verbose": 1}
+    shared = {"n_components": N_COMPONENTS, "random_state": 0, "verbose": 1}
     models = {
         "VDL (linear)": VarianceDictionaryLearning(**shared),
-        "VDL-NL (network)": NonLinearVDL(hidden_layer_sizes=(256,), **shared),
+        "VDL-NL (network)": NonLinearVDL(hidden_layer_sizes=(256,), max_iter=150, **shared),
     }
-    raw = probe_accuracy(normalise(X_train), y_train, normalise(X_test), y_test)
+    raw = probe_accuracy(X_train, y_train, X_test, y_test)
     table = [
         ("raw pixels", "-", "-", "-", f"{raw:.1%}", f"{psnr(X_test, noisy, data_range=1):.1f}")
     ]
     OUTPUT.mkdir(exist_ok=True)
     denoising, axes = plt.subplots(len(models), 1, figsize=(11, 6.8), layout="constrained")
     for ax, (name, model) in zip(axes, models.items(), strict=True):
-        model.fit(normalise(X_train))
-        codes = model.transform(normalise(X_test))
-        rebuilt = model.inverse_transform(codes) * scale + mean
+        model.fit(X_train)
+        codes = model.transform(X_test)
+        rebuilt = model.inverse_transform(codes)
+        accuracy = probe_accuracy(model.transform(X_train), y_train, codes, y_test)
         # a larger lam for noisy data, and codes by FISTA: the decoder stays as it is
-        model.set_params(transform_method="fista", lam=4 * model.lam)
-        denoised = model.inverse_transform(model.transform(normalise(noisy))) * scale + mean
-        model.set_params(transform_method="encoder", lam=model.lam / 4)
-        accuracy = probe_accuracy(model.transform(normalise(X_train)), y_train, codes, y_test)
+        model.set_params(transform_method="fista", lam=4 * model.lam_)
+        denoised = model.inverse_transform(model.transform(noisy))
+        model.set_params(lam=None)
         quality = f"{psnr(X_test, denoised, data_range=1):.1f}"
         table.append(
             (
@@ -90,7 +84,7 @@ def main():
                 quality,
             )
         )
-        atoms = AtomsDisplay.from_estimator(model, X=normalise(X_test))
+        atoms = AtomsDisplay.from_estimator(model, X=X_test)
         atoms.ax_.set_title(f"{name}: {atoms.ax_.get_title(loc='left')}", loc="left")
         atoms.figure_.savefig(OUTPUT / f"atoms_{type(model).__name__}.png", dpi=120)
         ReconstructionDisplay.from_predictions(

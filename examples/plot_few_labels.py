@@ -24,7 +24,7 @@ from skvdl.datasets import load_digits
 # model sees the training images but no labels.
 
 digits = load_digits()
-vdl = VDL(64, max_iter=60, random_state=0).fit(digits.X_train)
+vdl = VDL(64, random_state=0).fit(digits.X_train)
 
 # %%
 # A classifier from few labels

@@ -9,33 +9,28 @@ reconstructions. This takes only ``fit``, ``transform`` and ``inverse_transform`
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 
 from skvdl import VDL
 from skvdl.metrics import sparsity
 from skvdl.plotting import AtomsDisplay, ReconstructionDisplay, TrainingCurveDisplay
-from skvdl.preprocessing import GlobalScaler
 
 # %%
 # Fit
 # ---
-# The defaults suit data with a standard deviation near 1. Pixels share a unit, so one scale for all
-# of them is enough: :class:`~skvdl.preprocessing.GlobalScaler`, here with ``mean=0`` so that empty
-# paper stays at 0. The larger `lam` is, the sparser are the codes.
+# Data may come in any units: the mean of each feature and one scale for all of them are taken out
+# first. The one number to choose is the share of zeros that codes should have.
 
 X_train, X_test = train_test_split(load_digits().data, random_state=0)
-scaler = GlobalScaler(mean=0)
-vdl = VDL(n_components=64, lam=0.02, max_iter=80, random_state=0)
-model = make_pipeline(scaler, vdl).fit(X_train)
+vdl = VDL(n_components=64, target_sparsity=0.85, random_state=0).fit(X_train)
 
 # %%
 # Codes
 # -----
 # A code has 64 numbers, none of them negative and most of them zero.
 
-codes = model.transform(X_test)
+codes = vdl.transform(X_test)
 active = (codes > 0).sum(axis=1).mean()
-explained = vdl.score(scaler.transform(X_test))
+explained = vdl.score(X_test)
 print(f"codes of new digits: {sparsity(codes):.0%} zeros, {active:.0f} of 64 atoms per digit")
 print(f"they explain {explained:.0%} of the variance")
 
@@ -44,7 +39,7 @@ print(f"they explain {explained:.0%} of the variance")
 # --------------
 # ``inverse_transform`` reconstructs the digits, here some that the model has never seen.
 
-ReconstructionDisplay.from_estimator(model, X_test, n_images=10, im_kw={"cmap": "gray_r"})
+ReconstructionDisplay.from_estimator(vdl, X_test, n_images=10, im_kw={"cmap": "gray_r"})
 plt.show()
 
 # %%
@@ -53,18 +48,18 @@ plt.show()
 # Each atom is a small image: what its component adds when it is active. Red adds ink, blue removes
 # it.
 
-AtomsDisplay.from_estimator(vdl, X=scaler.transform(X_test))
+AtomsDisplay.from_estimator(vdl, X=X_test)
 plt.show()
 
 # %%
-# The reconstruction of a digit is a sum of atoms, each multiplied by its number in the code. These
-# are the largest parts of one digit, and the sum of all its parts.
+# The reconstruction of a digit is the mean digit plus a sum of atoms, each multiplied by its number
+# in the code. These are the largest parts of one digit, and the sum of all its parts.
 
 digit = 3
 parts = codes[digit, :, None] * vdl.components_
 figure, axes = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained")
 for ax, image, title in [
-    (axes[0], scaler.transform(X_test)[digit], "digit"),
+    (axes[0], X_test[digit] - vdl.mean_, "digit minus the mean"),
     (axes[2], parts.sum(axis=0), "sum of all its parts"),
 ]:
     AtomsDisplay(image[None]).plot(ax)

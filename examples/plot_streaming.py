@@ -25,12 +25,12 @@ every_patch = np.lib.stride_tricks.sliding_window_view(photograph, (8, 8, 3))[:,
 
 
 def stream(first, last, seed):
-    """Yield patches from some columns, without their mean and scaled, forever."""
+    """Yield patches from some columns, without their mean, forever."""
     rng = np.random.default_rng(seed)
     while True:
         tops, lefts = rng.integers(len(every_patch), size=250), rng.integers(first, last, size=250)
         rows = every_patch[tops, lefts].reshape(250, -1)
-        yield (rows - rows.mean(axis=1, keepdims=True)) / 0.15
+        yield rows - rows.mean(axis=1, keepdims=True)
 
 
 # %%
@@ -41,7 +41,7 @@ def stream(first, last, seed):
 
 held_out = next(stream(240, 313, seed=1))
 moments = [1, 4, 16, 64, 256, 640]
-vdl = VDL(64, lam=0.03, learning_rate_init=2e-3, random_state=0)
+vdl = VDL(64, random_state=0)
 explained, atoms = [], []
 for n_pieces, piece in enumerate(stream(0, 232, seed=0), start=1):
     vdl.partial_fit(piece)

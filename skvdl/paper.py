@@ -118,9 +118,11 @@ _FAST_NETWORK: dict[Any, Any] = {
 # encoder takes longer to become sparse; with atoms from the data to start from, fewer components
 # die than in the paper, and codes are less sparse.
 _LONGER = {"init": "random", "learning_rate_init": 3e-3, "max_iter": 30}
-# With a network it also kills components if it learns fast. FISTA would take some fifty
+# With a network it also kills components if it learns fast. The decoder may learn faster than by
+# default, because bounded or decaying weights keep the curvature low. FISTA would take some fifty
 # iterations per batch; more batches with a few iterations each get further in the same time.
 _SMALL_BATCHES = {
+    "learning_rate_init": 3e-3,
     "encoder_learning_rate_init": 2e-4,
     "batch_size": 64,
     "inference_max_iter": 5,
@@ -132,19 +134,22 @@ _FAST: dict[Any, Any] = {
     ("mnist", "SDL-NL"): _SMALL_BATCHES,
     ("mnist", "WDL-NL"): _SMALL_BATCHES,
     # without an encoder's prediction to start from it takes more of them
-    ("mnist", "DO-NL"): {"batch_size": 64, "inference_max_iter": 20, "max_iter": 6},
+    ("mnist", "DO-NL"): {
+        "learning_rate_init": 3e-3,
+        "batch_size": 64,
+        "inference_max_iter": 20,
+        "max_iter": 6,
+    },
     # four times the rows of MNIST: as many steps are fewer epochs. No component dies here if the
-    # encoder learns fast, but five iterations would leave too few zeros for it to learn from; eight
-    # with growing steps leave as many as some fifteen without.
+    # encoder learns fast, but five iterations would leave too few zeros for it to learn from.
     ("natural", "SDL-NL"): {
+        "learning_rate_init": 3e-3,
         "encoder_learning_rate_init": 8e-4,
-        "step_size": "adaptive",
         "batch_size": 64,
         "inference_max_iter": 8,
         "max_iter": 3,
     },
-    # at the default rate weights grow until steps of FISTA are too short to move the codes, and the
-    # decoder learns atoms that look like noise; at this one they are gratings, as in the paper
+    # at higher rates the atoms looked like noise; at this one they are gratings, as in the paper
     ("natural", "VDL-NL"): {"learning_rate_init": 5e-4, "max_iter": 10},
 }
 

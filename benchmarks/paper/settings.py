@@ -29,7 +29,7 @@ FIXED_PENALTY = 1.0
 _DIGITS = {"n_components": 64, "hidden_layer_sizes": (256,)}
 _TOY = {"n_components": 16, "hidden_layer_sizes": (24,), "max_iter": 4, "batch_size": 50}
 # Inference of a network close to its minimum; what it shows, it shows in few epochs.
-_THOROUGH = {"step_size": "adaptive", "inference_max_iter": 40, "max_iter": 5}
+_THOROUGH = {"inference_max_iter": 40, "max_iter": 5}
 # What can change without another model being learnt.
 _HARMLESS = ("device", "verbose", "validation_fraction")
 

@@ -36,8 +36,8 @@ class Effort:
 
     alphas: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2)
     nmf_alphas: tuple[float, ...] = (0.0, 1e-3, 3e-3, 1e-2, 3e-2)
-    learning_rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
-    epochs: tuple[int, ...] = (5, 15)
+    learning_rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
+    epochs: tuple[int, ...] = (10,)
     sklearn_visits: int = 50_000
     spams_visits: int = 100_000
 
@@ -263,9 +263,15 @@ def known_atoms(
     return Raw(tuple(parts), atoms=atoms)
 
 
-# Autoencoders get about 1000 and 3000 steps with batches of 250 rows, whatever the number of rows.
+# Autoencoders get some 2000 to 3000 steps with batches of 250 rows, whatever the number of rows.
 DATASETS = {
-    "digits": Description("Digits", digits, "choice", 64, Effort(epochs=(200, 600))),
+    "digits": Description(
+        "Digits",
+        digits,
+        "choice",
+        64,
+        Effort(alphas=(0.003, 0.01, 0.03, 0.1, 0.2), epochs=(600,)),
+    ),
     "mnist": Description(
         "MNIST",
         mnist,
@@ -274,8 +280,8 @@ DATASETS = {
         Effort(
             alphas=(0.03, 0.1),
             nmf_alphas=(1e-3, 1e-2),
-            learning_rates=(1e-3, 3e-3),
-            epochs=(4, 14),
+            learning_rates=(3e-3, 1e-2),
+            epochs=(14,),
             spams_visits=100_000,
         ),
     ),
@@ -284,7 +290,7 @@ DATASETS = {
         natural,
         "choice",
         256,
-        Effort(alphas=(0.03, 0.1), learning_rates=(1e-3, 3e-3), epochs=(4,), spams_visits=100_000),
+        Effort(alphas=(0.03, 0.1), learning_rates=(3e-3,), epochs=(4,), spams_visits=100_000),
         without=("nmf", "raw"),
     ),
     # Most patches are flat, so that smaller strengths give as many zeros as elsewhere.
@@ -297,16 +303,16 @@ DATASETS = {
         without=("nmf", "raw"),
     ),
     "breast_cancer": Description(
-        "Breast cancer", breast_cancer, "unseen", 32, Effort(epochs=(500, 1500))
+        "Breast cancer", breast_cancer, "unseen", 32, Effort(epochs=(1000,))
     ),
-    "wine": Description("Wine", wine, "unseen", 16, Effort(epochs=(1000, 3000))),
-    "spectra": Description("Spectra", spectra, "unseen", 32, Effort(epochs=(50, 150))),
+    "wine": Description("Wine", wine, "unseen", 16, Effort(epochs=(2000,))),
+    "spectra": Description("Spectra", spectra, "unseen", 32, Effort(epochs=(100,))),
     "known_atoms": Description(
         "Known atoms",
         known_atoms,
         "choice",
         100,
-        Effort(epochs=(50, 150)),
+        Effort(epochs=(100,)),
         without=("nmf", "raw"),
     ),
 }

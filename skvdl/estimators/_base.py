@@ -102,7 +102,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         "encoder_learning_rate_init": [Interval(Real, 0, None, closed="neither")],
         "bias_decay": ["array-like"],
         "inference_max_iter": [Interval(Integral, 1, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto", "adaptive"})],
+        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
@@ -117,6 +117,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     _doc_texts: ClassVar[dict[str, str]]
     # Steps of max_iter="auto", at least one epoch.
     _auto_steps: ClassVar[int]
+    # Learning rate of a decoder whose atoms are not bounded, unless one is given.
+    _rate_without_bound: ClassVar[float] = 5e-3
     # Weight of the penalty from which the one for `target_sparsity` is looked for.
     _first_lam: ClassVar[float]
     # What the names of the codes' columns begin with.
@@ -451,7 +453,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             batch_size=self.batch_size,
             max_iter=max_iter,
             learning_rate=self.learning_rate,
-            learning_rate_init=self.learning_rate_init or 0.0,
+            learning_rate_init=self.learning_rate_init or self._rate_without_bound,
             encoder_learning_rate_init=self.encoder_learning_rate_init,
             unit_norm=self.regularizer == "unit_norm",
             weight_decay=self.weight_decay if self.regularizer == "weight_decay" else 0.0,
@@ -460,7 +462,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             tol=tol,
             revive_dead=self.revive_dead,
             look_for_nan=self.missing_values == "nan",
-            online=self.learning_rate_init is None,
+            online=self.learning_rate_init is None and self.regularizer == "unit_norm",
             target_sparsity=self.target_sparsity if self.lam is None else None,
         )
         return energy, solver, training
@@ -516,12 +518,13 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         """Return lam for new rows, and let the encoder's codes have as many zeros as theirs."""
         if self.lam is not None and not (self.lam and self.debias):
             return self.lam
-        # what was found by the last calibration is where this one starts
-        lam, sparsity = find_lam(
-            learner, X, self._transform_solver(), debias=self.debias, n_trials=n_trials
-        )
+        start = learner.energy_settings.lam
+        if self.lam is None and n_trials == _CALIBRATION_TRIALS_AGAIN:
+            start = self.lam_
+        solver, debias = self._transform_solver(), self.debias
+        lam, sparsity = find_lam(learner, X, solver, debias=debias, start=start, n_trials=n_trials)
         wanted = self.target_sparsity if self.lam is None else sparsity
-        cut_encoder(learner, X, wanted, debias=self.debias)
+        cut_encoder(learner, X, wanted, debias=debias, n_trials=n_trials)
         return lam
 
     def _check_same_model(self, learner: Learner) -> None:

@@ -43,9 +43,9 @@ _PARAMETERS = {
         How `transform` computes codes: the encoder's prediction, or the minimum of the energy
         of each row. Without an encoder always the latter.""",
     "transform_tol": """float
-        When FISTA stops in `transform`. For a dictionary: at this duality gap relative to the
-        energy. For a network, and for a dictionary with a number as `step_size` or with ``lam=0``:
-        when a step moves a code by no more than this share of its norm.""",
+        When FISTA stops in `transform`. For a dictionary with the l1 norm: at this duality gap
+        relative to the energy. In all other cases, and with a number as `step_size` or ``lam=0``:
+        when a code is this close to its minimum relative to its norm, judged by its last step.""",
     "transform_max_iter": """int
         Maximum number of FISTA iterations in `transform`.""",
     "missing_values": """{"nan"} or None
@@ -70,10 +70,10 @@ _PARAMETERS = {
         Weight decay of the biases, of the decoder (if it has any) and of the encoder.""",
     "inference_max_iter": """int
         Maximum number of FISTA iterations per batch in `fit`.""",
-    "step_size": """float, "auto" or "adaptive"
-        Step of FISTA. "auto" takes it from the curvature and never lets the energy rise. With
-        "adaptive" it also grows in `fit` of a network, as it always does in `transform`. A number
-        gives FISTA as published.""",
+    "step_size": """float or "auto"
+        Step of FISTA. "auto" takes it from the curvature and never lets the energy rise. For a
+        network, it adapts to the curvature that each row or batch meets. A number gives FISTA as
+        published.""",
     "early_stopping": """bool
         Whether to set rows aside, stop when their energy no longer improves, and keep the best
         epoch.""",

@@ -17,9 +17,11 @@ from ._doc import fill_doc
 class NonLinearVDL(BaseVDL):
     """Sparse coding with a multi-layer decoder whose codes are kept from collapsing.
 
-    The same as :class:`VarianceDictionaryLearning`, but with a network with relu hidden layers in
-    place of the dictionary. A network has no atoms whose norms could be bounded; the hinge on the
-    variance of the codes works for any decoder.
+    A network with relu hidden layers takes the place of the dictionary of
+    :class:`VarianceDictionaryLearning`, and codes minimise
+    ``1/d ||x - D(z)||^2 + lam ||z||_1`` for each row plus a hinge that asks every code component
+    for a standard deviation of at least `variance_threshold`. A network has no atoms whose norms
+    could be bounded; the hinge works for any decoder.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ class NonLinearVDL(BaseVDL):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skvdl import NonLinearVDL
-    >>> X = load_digits().data / 16
+    >>> X = load_digits().data
     >>> vdl = NonLinearVDL(32, hidden_layer_sizes=64, max_iter=50, random_state=0).fit(X)
     >>> codes = vdl.transform(X)
     >>> codes.shape
@@ -100,7 +102,7 @@ class NonLinearVDL(BaseVDL):
         max_iter: int | str = "auto",
         batch_size: int = 125,
         learning_rate: str | int = "cosine",
-        learning_rate_init: float = 3e-3,
+        learning_rate_init: float = 1e-3,
         encoder_learning_rate_init: float = 1e-3,
         bias_decay: tuple[float, float] = (1e-3, 0.0),
         inference_max_iter: int = 200,

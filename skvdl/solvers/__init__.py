@@ -4,7 +4,7 @@
 |---|---|---|
 | `Fista` | any problem, with a step that is given | relative change |
 | `RestartingFista` | quadratic data terms | relative change |
-| `BacktrackingFista` | any other data term | relative change |
+| `BacktrackingFista` | any other data term | gradient mapping |
 | `CountingFista` | quadratic data terms with the l0 penalty | relative change |
 | `ExactLasso` | quadratic data terms, each row by itself | duality gap |
 

@@ -19,17 +19,16 @@ class SolverSettings:
 
     Attributes
     ----------
-    step_size : float, "auto" or "adaptive"
-        A number gives FISTA as published. Otherwise the step comes from the curvature; with
-        "adaptive" it may also grow if the curvature is only estimated.
+    step_size : float or "auto"
+        A number gives FISTA as published. Otherwise the step comes from the curvature, and adapts
+        if the curvature is only estimated.
     tol : float
         Tolerance at which to stop.
     max_iter : int
         Maximum number of iterations.
     exact : bool
         Whether codes should be as close to the minimum as possible, rather than just good enough
-        to learn from. The solver then stops at a duality gap if there is one, and lets steps grow
-        otherwise.
+        to learn from. The solver then stops at a duality gap if there is one.
     """
 
     step_size: float | str
@@ -44,7 +43,7 @@ def choose_solver(problem: Problem, settings: SolverSettings) -> Solver:
     if not isinstance(step, str):
         return Fista(step, tol, max_iter)
     if not isinstance(problem.data, QuadraticTerm):
-        return BacktrackingFista(tol, max_iter, grow=settings.exact or step == "adaptive")
+        return BacktrackingFista(tol, max_iter)
     if problem.counts:
         return CountingFista(tol, max_iter)
     if settings.exact and problem.is_lasso:

@@ -52,7 +52,7 @@ def refit(
     if isinstance(term, QuadraticTerm):
         return _least_squares(term, codes, face, positive)
     problem = Problem(_FaceTerm(term, face), EnergySettings(lam=0.0, positive=positive))
-    return BacktrackingFista(_TOL, _STEPS, grow=True).solve(problem, codes).codes
+    return BacktrackingFista(_TOL, _STEPS).solve(problem, codes).codes
 
 
 def _least_squares(

@@ -17,7 +17,13 @@ _LONGEST = math.log(8.0)
 
 @torch.no_grad()
 def find_lam(
-    learner: Learner, X: torch.Tensor, solver: SolverSettings, *, debias: bool, n_trials: int
+    learner: Learner,
+    X: torch.Tensor,
+    solver: SolverSettings,
+    *,
+    debias: bool,
+    start: float,
+    n_trials: int,
 ) -> tuple[float, float]:
     """Find the weight of the penalty at which codes have the share of zeros that was asked for.
 
@@ -27,14 +33,15 @@ def find_lam(
     Parameters
     ----------
     learner : Learner
-        The trained model; `target_sparsity` says what was asked for, and its present weight is
-        where the search starts. If there is no target, the weight stays as it is.
+        The trained model; `target_sparsity` says what was asked for.
     X : torch.Tensor of shape (n_samples, n_features)
         Rows to look at.
     solver : SolverSettings
         How codes of new rows are found.
     debias : bool
         Whether these codes are refitted, which may set more of them to 0.
+    start : float
+        Weight to try first; if there is no target, the only one.
     n_trials : int
         Maximum number of weights to try.
 
@@ -56,15 +63,16 @@ def find_lam(
             Z = refit(learner.decoder, Y, Z, positive=settings.positive, seen=seen)
         return _share_of_zeros(Z)
 
-    lam = learner.energy_settings.lam
     if target is None:
-        return lam, sparsity(math.log(lam)) if lam > 0 else 0.0
-    log_lam, found = _search(sparsity, target, math.log(lam), n_trials)
+        return start, sparsity(math.log(start))
+    log_lam, found = _search(sparsity, target, math.log(start), n_trials)
     return math.exp(log_lam), found
 
 
 @torch.no_grad()
-def cut_encoder(learner: Learner, X: torch.Tensor, sparsity: float, *, debias: bool) -> None:
+def cut_encoder(
+    learner: Learner, X: torch.Tensor, sparsity: float, *, debias: bool, n_trials: int
+) -> None:
     """Set the threshold of the encoder, so that its codes have a share of zeros.
 
     Amplitudes are compared in units in which all atoms have the same norm.
@@ -79,6 +87,8 @@ def cut_encoder(learner: Learner, X: torch.Tensor, sparsity: float, *, debias: b
         The share of zeros.
     debias : bool
         Whether the codes are refitted, which may set more of them to 0.
+    n_trials : int
+        Maximum number of thresholds to try.
     """
     encoder = learner.encoder
     if encoder is None:
@@ -105,7 +115,7 @@ def cut_encoder(learner: Learner, X: torch.Tensor, sparsity: float, *, debias: b
 
     low, high = 0.0, 1.0
     share = sparsity
-    for _ in range(12 if debias else 1):
+    for _ in range(n_trials):
         found = cut_at(share)
         if abs(found - sparsity) <= _CLOSE:
             break

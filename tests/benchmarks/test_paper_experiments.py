@@ -454,11 +454,11 @@ def test_report_shows_what_was_run(page, done):
     ways = {row[3]: row[5:8] for row in collapse}
     assert len(ways) == len(collapse) == 2
     own, deep = "fast, constant rate", "fast, constant rate, thorough inference"
-    for how, thorough, step_size in ((own, False, "auto"), (deep, True, "adaptive")):
+    for how, thorough, most in ((own, False, 200), (deep, True, 40)):
         run = replace(run_of("unguarded-NL"), learning_rate="constant", thorough=thorough)
         record = read(done, "runs", run.name)
         assert record["parameters"]["learning_rate"] == "constant"
-        assert record["parameters"]["step_size"] == step_size
+        assert record["parameters"]["inference_max_iter"] == most
         l1 = record["history"]["l1"]
         assert ways[f"{how}, toy"] == [f"{value:.3g}" for value in (l1[0], l1[2], l1[3])]
 

@@ -168,16 +168,6 @@ def test_fista_codes_of_a_network_do_not_suffer_from_units_that_are_off(digits):
     assert mean_energy() == pytest.approx(expected, rel=1e-3)
 
 
-def test_adaptive_steps_are_for_networks(digits):
-    X = digits[0][:300]
-    for kind, same in ((VDL, True), (NonLinearVDL, False)):
-        chosen = {"regularizer": "unit_norm", "inference_max_iter": 4, "gamma": 0.1, "max_iter": 3}
-        fits = [published(kind, 20, step_size=s, **chosen).fit(X) for s in ("auto", "adaptive")]
-        first, second = (model.history_["energy"] for model in fits)
-        assert np.array_equal(first, second) == same
-        assert same or (np.array(second) < np.array(first)).all()
-
-
 def test_unfinished_inference_warns(small):
     model = make(VDL, transform_method="fista", transform_max_iter=1, transform_tol=0).fit(small)
     with pytest.warns(ConvergenceWarning, match="transform_max_iter=1"):
@@ -441,7 +431,6 @@ def test_no_tensor_has_an_implicit_device(kind, small):
         {"regularizer": "unit_norm", "encoder": None},
         {"positive_code": False, "transform_method": "fista"},
         {"step_size": 0.1, "transform_method": "fista"},
-        {"step_size": "adaptive", "transform_method": "fista"},
     ):
         with torch.device("meta"):
             model = make(kind, device="cpu", **params).fit(small)

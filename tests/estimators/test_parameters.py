@@ -70,7 +70,7 @@ def test_bad_bias_decay_is_refused(given, small):
 BAD_AFTER_FIT = {
     "lam": [-1, np.nan, "a"],
     "debias": ["yes", 2],
-    "step_size": [0, "atuo"],
+    "step_size": [0, "adaptive"],
     "transform_method": ["encodr", None],
     "transform_tol": [-1e-3, "a"],
     "transform_max_iter": [0, 2.5],

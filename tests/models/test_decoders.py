@@ -120,7 +120,7 @@ def test_gradients_from_the_solvers_last_evaluation_equal_autograd(hidden, at_th
 def test_the_last_evaluation_of_a_solver_is_at_its_codes():
     decoder = make_decoder((7,), 4, 6, seed=0)
     problem = make_problem(randn(5, 6, seed=2), decoder, lam=0.01, beta=1.0, n_evaluations=2)
-    found = BacktrackingFista(0.01, 200, grow=False).solve(problem)
+    found = BacktrackingFista(0.0, 3).solve(problem)
     assert torch.equal(problem.data.trace.activations[0], found.codes)
 
 

@@ -18,8 +18,7 @@ from sklearn.linear_model import Lasso
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 DECODERS = pytest.mark.parametrize("hidden", LINEAR_AND_MLP, ids=["linear", "mlp", "mlp2"])
-STEPS = pytest.mark.parametrize("step_size", ["auto", "adaptive", 0.3])
-SAFE_STEPS = pytest.mark.parametrize("step_size", ["auto", "adaptive"])
+STEPS = pytest.mark.parametrize("step_size", ["auto", 0.3])
 
 
 def close(found, expected, tol=1e-9):
@@ -76,13 +75,11 @@ def test_fixed_step_ends_at_the_same_minimum(n_components, positive):
 
 @SIGNS
 @DECODERS
-@SAFE_STEPS
 @pytest.mark.parametrize("start", ["zero", "random"])
-def test_energy_never_rises_from_one_iteration_to_the_next(hidden, positive, start, step_size):
+def test_energy_never_rises_from_one_iteration_to_the_next(hidden, positive, start):
     Y, decoder = randn(6, 8, seed=0), make_decoder(hidden, 12, 8, seed=1, scale=3.0)
     init = torch.zeros_like(Y[:, :1]).expand(6, 12) if start == "zero" else randn(6, 12, seed=2)
     options = {"lam": 0.05, "positive": positive, "init": init, "tol": 1e-9}
-    options["step_size"] = step_size
     begin = init.relu() if positive else init
     energies = [naive_energy(Y, decoder, begin, lam=0.05)]
     for max_iter in range(1, 31):
@@ -121,14 +118,13 @@ def test_with_the_hinge_the_batch_never_ends_above_its_start(hidden, positive, s
 @SIGNS
 @DECODERS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@SAFE_STEPS
 @pytest.mark.parametrize("beta", [0.0, 10.0])
-def test_huge_weights_do_not_diverge(hidden, positive, dtype, beta, step_size):
+def test_huge_weights_do_not_diverge(hidden, positive, dtype, beta):
     for seed in range(3):
         Y, init = randn(5, 6, seed=seed, dtype=dtype), randn(5, 9, seed=seed + 10, dtype=dtype)
         decoder = make_decoder(hidden, 9, 6, seed=seed + 20, scale=100.0, dtype=dtype)
         begin = init.relu() if positive else init
-        options = {"positive": positive, "step_size": step_size, "max_iter": 100}
+        options = {"positive": positive, "max_iter": 100}
         found = solve(Y, decoder, lam=0.02, beta=beta, init=init, **options)
         before = naive_energy(Y, decoder, begin, lam=0.02, beta=beta)
         after = naive_energy(Y, decoder, found.codes, lam=0.02, beta=beta)
@@ -142,14 +138,14 @@ def test_steps_grow_where_there_is_hardly_any_curvature():
     # as good as no curvature: the minimum is far away, and steps grow on the way to it
     Y, decoder = (
         randn(5, 6, seed=0, dtype=torch.float32),
-        make_decoder((8,), 9, 6, seed=1, scale=3e-10, dtype=torch.float32),
+        make_decoder((8,), 9, 6, seed=1, scale=1e-7, dtype=torch.float32),
     )
-    options = {"lam": 0.0, "init": randn(5, 9, seed=2, dtype=torch.float32), "max_iter": 1000}
-    estimated = solve(Y, decoder, **options).energy
-    found = solve(Y, decoder, step_size="adaptive", **options)
+    options = {"lam": 0.0, "init": randn(5, 9, seed=2, dtype=torch.float32)}
+    first = solve(Y, decoder, max_iter=1, **options).energy
+    found = solve(Y, decoder, max_iter=1000, **options)
     assert found.codes.isfinite().all()
     assert found.converged.all()
-    assert found.energy.mean() < 0.9 * estimated.mean()
+    assert found.energy.mean() < 0.9 * first.mean()
 
 
 @SIGNS
@@ -184,7 +180,7 @@ def mostly_off(n_components, n_features, seed, weight):
 
 @SIGNS
 @pytest.mark.parametrize("weight", [10.0, 100.0])
-def test_adapted_step_reaches_the_minimum_where_most_units_are_off(positive, weight):
+def test_step_adapts_and_reaches_the_minimum_where_most_units_are_off(positive, weight):
     # their weights count in the estimate of the curvature, and nowhere else
     decoder, matrix, shift = mostly_off(6, 8, seed=0, weight=weight)
     Y = 2 * randn(10, 6, seed=1).abs() @ matrix.T
@@ -193,11 +189,8 @@ def test_adapted_step_reaches_the_minimum_where_most_units_are_off(positive, wei
     with torch.no_grad():
         linear.weight.copy_(matrix)
     least = solve(Y, linear, exact=True, tol=1e-9, **options).energy
-    estimated = solve(Y + shift, decoder, **options)
-    assert estimated.converged.all()
-    assert (estimated.energy / least).mean() > 1.02
     for tol, excess in ((1e-3, 5e-3), (1e-6, 1e-9)):
-        adapted = solve(Y + shift, decoder, step_size="adaptive", tol=tol, **options)
+        adapted = solve(Y + shift, decoder, tol=tol, **options)
         assert adapted.converged.all()
         assert (adapted.energy / least).max() < 1 + excess
 
@@ -311,10 +304,8 @@ def test_rows_that_start_at_the_optimum_stop_at_once(hidden, positive, step_size
     assert solved.converged.all()
     again = solve(Y, decoder, target=target, init=solved.codes, tol=1e-6, **options)
     assert again.converged.all()
-    # a network's rows are looked at from the second iteration on, and if the step is to be
-    # adapted they first look how long it can be
-    most = {"auto": 2, "adaptive": 25}.get(step_size, 1) if hidden else 1
-    assert again.n_iter.max() <= most
+    # a network's rows are looked at from the second iteration on
+    assert again.n_iter.max() <= (2 if hidden and step_size == "auto" else 1)
     close(again.codes, to_numpy(solved.codes), 1e-6)
 
 

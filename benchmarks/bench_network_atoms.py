@@ -1,0 +1,100 @@
+"""Whether atoms of networks look like noise: their low frequencies against a dictionary's.
+
+    SKVDL_DATA_HOME=... python -m benchmarks.bench_network_atoms [--quick] [dataset ...]
+
+Trains the network and the linear decoder with their defaults on digits, MNIST and natural
+patches. Reports the share of an atom's energy below a fifth of the sampling frequency (median and
+lowest tenth of the atoms; white noise has the share of the frequencies themselves), the proximity
+term of the first and the last epoch, and PSNR and zeros of the encoder's codes of validation rows.
+Then trains a network without a regularizer at a constant rate, whose l1 norm should collapse.
+"""
+
+import sys
+from time import perf_counter
+
+import numpy as np
+
+from skvdl import NonLinearVDL, VarianceDictionaryLearning
+from skvdl.datasets import fetch_mnist, load_digits, load_natural_patches
+from skvdl.metrics import psnr, sparsity
+
+from .common import print_table, save
+
+RADIUS = 0.2
+DATASETS = {"digits": load_digits, "mnist": fetch_mnist, "natural": load_natural_patches}
+LAM = {"digits": 0.005, "mnist": 0.005, "natural": 0.005}
+# Components, hidden units, rows and epochs; None is everything, or the default.
+SIZES = {
+    "digits": (64, 256, None, "auto"),
+    "mnist": (128, 1024, None, "auto"),
+    "natural": (256, 1024, None, 10),
+}
+QUICK = {
+    "digits": (64, 256, None, 60),
+    "mnist": (64, 256, 5000, 10),
+    "natural": (64, 256, 5000, 10),
+}
+
+
+def low_share(atoms, shape):
+    """Share of each atom's energy in frequencies up to `RADIUS`, and of these frequencies."""
+    power = np.abs(np.fft.fft2(atoms.reshape(-1, *shape))) ** 2
+    low = np.hypot(np.fft.fftfreq(shape[0])[:, None], np.fft.fftfreq(shape[1])) <= RADIUS
+    return power[:, low].sum(axis=1) / power.sum(axis=(1, 2)), low.mean()
+
+
+def measure(model, train, val, shape):
+    start = perf_counter()
+    model.fit(train)
+    seconds = perf_counter() - start
+    codes = model.transform(val)
+    share, noise = low_share(model.decoder_.atoms().cpu().numpy().astype(float), shape)
+    curves = model.history_
+    return {
+        "low_share": float(np.median(share)),
+        "low_share_lowest_tenth": float(np.quantile(share, 0.1)),
+        "low_share_white_noise": float(noise),
+        "proximity_first": curves["proximity"][0],
+        "proximity_last": curves["proximity"][-1],
+        "l1_first": curves["l1"][0],
+        "l1_last": curves["l1"][-1],
+        "psnr": float(psnr(val, model.inverse_transform(codes), data_range=np.ptp(val))),
+        "zeros": float(sparsity(codes)),
+        "epochs": model.n_iter_,
+        "seconds": seconds,
+    }
+
+
+def run(name, sizes):
+    n_components, hidden, n_rows, epochs = sizes[name]
+    data = DATASETS[name]()
+    train, val = data.X_train[:n_rows], data.X_val
+    shape = (8, 8) if name == "digits" else (28, 28)
+    common = {"lam": LAM[name], "max_iter": epochs, "random_state": 0}
+    network = {**common, "hidden_layer_sizes": hidden}
+    unguarded = {**network, "regularizer": None, "learning_rate": "constant"}
+    models = {
+        "linear": VarianceDictionaryLearning(n_components, **common),
+        "network": NonLinearVDL(n_components, **network),
+        "network, no regularizer": NonLinearVDL(n_components, **unguarded),
+    }
+    return {kind: measure(model, train, val, shape) for kind, model in models.items()}
+
+
+def main(arguments):
+    quick = "--quick" in arguments
+    names = [a for a in arguments if a != "--quick"] or list(DATASETS)
+    results = {name: run(name, QUICK if quick else SIZES) for name in names}
+    columns = ("low_share", "low_share_lowest_tenth", "proximity_first", "proximity_last")
+    columns += ("l1_first", "l1_last", "psnr", "zeros", "seconds")
+    rows = [
+        (f"{name}, {kind}", *(found[column] for column in columns))
+        for name, kinds in results.items()
+        for kind, found in kinds.items()
+    ]
+    print_table(("", *columns), rows)
+    save("network_atoms", quick=quick, results=results)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
