@@ -110,10 +110,14 @@ def minimise_on_face(
     direction = residual.neg()
     step = torch.zeros_like(residual)
     square = torch.linalg.vecdot(residual, residual)[:, None]
+    # what is left below this is rounding error, which a flat direction would blow up
+    least = square * torch.finfo(grad.dtype).eps ** 2
     for _ in range(n_iter):
         bent = term.hessian_product(direction).mul_(face)
         curvature = torch.linalg.vecdot(direction, bent)[:, None]
-        length = torch.where(curvature > flat * square, square / curvature, 0.0)
+        size = torch.linalg.vecdot(direction, direction)[:, None]
+        useful = (curvature > flat * size) & (square > least)
+        length = torch.where(useful, square / curvature, 0.0)
         step.addcmul_(direction, length)
         residual.addcmul_(bent, length)
         last, square = square, torch.linalg.vecdot(residual, residual)[:, None]

@@ -9,7 +9,7 @@ from ._exact import minimise_on_face, step_within_face
 
 # Rounds of conjugate gradients, each with so many iterations. A round ends where a component
 # reaches 0, which it then keeps, or may leave again if the gradient pulls it back.
-_ROUNDS = 12
+_ROUNDS = 40
 _CONJUGATE = 24
 # Gradient, relative to that at 0, at which a row is done.
 _TOL = 1e-6
@@ -58,35 +58,46 @@ def refit(
 def _least_squares(
     term: QuadraticTerm, Z: torch.Tensor, support: torch.Tensor, positive: bool
 ) -> torch.Tensor:
+    eps = torch.finfo(Z.dtype).eps
+    tol = max(_TOL, 64 * eps)
     curvature = term.curvature()
-    flat = torch.finfo(Z.dtype).eps * curvature
+    # a support with more atoms than data has directions that change codes and nothing else
+    flat = eps**0.75 * curvature
     codes, index = Z.clone(), torch.arange(len(Z), device=Z.device)
     origin = torch.linalg.vector_norm(term.grad(torch.zeros_like(Z)) * support, dim=1, keepdim=True)
     for _ in range(_ROUNDS):
-        grad = term.grad(Z)
+        grad = term.grad(Z) * support
+        face = Z > 0 if positive else support
+        size = torch.linalg.vector_norm(grad * face, dim=1, keepdim=True)
+        done = size <= tol * origin
         if positive:
-            # a component at 0 is free again if the error falls when it grows
-            grad.masked_fill_(support.logical_not() | ((Z <= 0) & (grad >= 0)), 0.0)
-            back = (Z <= 0) & (grad < 0)
-            Z = torch.where(back, -grad / curvature, Z)
-            grad = torch.where(back.any(dim=1, keepdim=True), term.grad(Z), grad)
+            # where nothing else is to be gained, one component at 0 may come back: the one whose
+            # growth lowers the error most, for of several some would only be in the way
+            slope, back = torch.where(face, 0.0, grad).min(dim=1, keepdim=True)
+            free = done & (slope < -tol * origin)
+            Z = Z.scatter(1, back, torch.where(free, -slope / curvature, Z.gather(1, back)))
+            grad = torch.where(free, term.grad(Z), grad)
             face = Z > 0
-        else:
-            face = support
-        grad = grad * face
-        size = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
+            done = done & free.logical_not()
         codes[index] = Z
-        left = (size > _TOL * origin)[:, 0].nonzero()[:, 0]
+        left = done.logical_not()[:, 0].nonzero()[:, 0]
         if not len(left):
             break
         # a row that is done stays as it is, however long the others take
         term.take(left)
         index, Z, support, origin = index[left], Z[left], support[left], origin[left]
         face = face[left].to(Z.dtype)
-        step = minimise_on_face(term, grad[left], face, _CONJUGATE, flat)
-        Z = step_within_face(Z, step) if positive else Z + step
+        step = minimise_on_face(term, grad[left] * face, face, _CONJUGATE, flat)
+        Z = _step_to_zero(term, Z, step) if positive else Z + step
         codes[index] = Z
     return codes
+
+
+def _step_to_zero(term: QuadraticTerm, Z: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+    """Codes after a step that sets all to 0 that it would make negative, or just the first."""
+    first, all_at_once = step_within_face(Z, step), (Z + step).relu_()
+    errors = [term.error_and_grad(codes)[0][:, None] for codes in (first, all_at_once)]
+    return torch.where(errors[1] < errors[0], all_at_once, first)
 
 
 class _FaceTerm(DataTerm):

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from _helpers import as_published
 from sklearn.base import clone
 from sklearn.datasets import load_sample_image
 from sklearn.linear_model import Lasso, orthogonal_mp
@@ -92,8 +93,10 @@ def test_dictionary_alone_equals_a_plain_loop(stride, channels):
 @pytest.mark.parametrize(
     "estimator",
     [
-        NonLinearVDL(6, hidden_layer_sizes=(8,), max_iter=2, random_state=0),
-        make_pipeline(StandardScaler(), VDL(6, max_iter=2, random_state=0)),
+        NonLinearVDL(
+            6, hidden_layer_sizes=8, max_iter=2, random_state=0, **as_published(NonLinearVDL)
+        ),
+        make_pipeline(StandardScaler(), VDL(6, max_iter=2, random_state=0, **as_published(VDL))),
     ],
 )
 def test_estimator_without_atoms_reconstructs_patches_itself(estimator, noisy):
