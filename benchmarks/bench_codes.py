@@ -7,12 +7,13 @@ and scikit-learn's `lasso_cd`, on the same dictionary and the same energy, non-n
 float32. Encoder: against its bare matrix products.
 """
 
+import copy
 import numpy as np
 import spams
 import torch
 from sklearn.decomposition import SparseCoder
 
-from skvdl import VarianceDictionaryLearning
+from skvdl import paper
 
 from .common import print_table, save, time_side_by_side
 from .mnist import load_mnist
@@ -63,11 +64,10 @@ def main():
     share = len(few) / len(test)
     results, rows = [], []
     for lam in (0.005, 0.001):
-        model = VarianceDictionaryLearning(128, lam=lam, max_iter=3, random_state=0).fit(train)
+        model = paper.make("VDL", lam=lam, recipe="fast", max_iter=3, random_state=0).fit(train)
         atoms = model.components_
-        exact = VarianceDictionaryLearning.__new__(VarianceDictionaryLearning)
-        exact.__setstate__(model.__getstate__())
-        exact.set_params(transform_method="fista", transform_tol=GAP)
+        exact = copy.deepcopy(model)
+        exact.set_params(transform_method="fista", transform_tol=GAP, transform_max_iter=2000)
         times = time_side_by_side(
             {
                 "fista": lambda exact=exact: exact.transform(test),

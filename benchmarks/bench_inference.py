@@ -10,7 +10,7 @@ the loop below, which leaves every gradient to autograd, as research code does.
 import torch
 from torch.nn.functional import mse_loss
 
-from skvdl import NonLinearVDL, VarianceDictionaryLearning
+from skvdl import paper
 from skvdl.energy import EnergySettings, Problem
 from skvdl.models import LISTA, LinearDecoder, NetworkDecoder
 from skvdl.solvers import SolverSettings, choose_solver
@@ -143,10 +143,9 @@ def bench_epoch(kind):
         encoder = make_encoder(generator)
         if step_size is None:
             return AutogradLearner(decoder, encoder, GAMMA[kind])
-        estimator = VarianceDictionaryLearning if kind == "linear" else NonLinearVDL
-        rates = {"learning_rate_init": 3e-4, "encoder_learning_rate_init": 1e-4}
-        model = estimator(gamma=GAMMA[kind], step_size=step_size, **ENERGY, **rates)
-        return Learner(decoder, encoder, *model._settings(N * BATCHES))
+        system = "VDL" if kind == "linear" else "VDL-NL"
+        model = paper.make(system, gamma=GAMMA[kind], step_size=step_size, **ENERGY)
+        return Learner(decoder, encoder, *model._settings(N * BATCHES, model.lam))
 
     X = make_data(torch.Generator().manual_seed(1), N * BATCHES)
     sides = {"autograd": learner(None), "fixed step": learner(STEP), "auto": learner("auto")}

@@ -14,7 +14,7 @@ from bisect import bisect_left
 import numpy as np
 import torch
 
-from skvdl import NonLinearVDL, VarianceDictionaryLearning
+from skvdl import paper
 from skvdl.energy import Problem
 from skvdl.metrics import n_dead_components, psnr, sparsity
 from skvdl.solvers import SolverSettings, choose_solver
@@ -25,9 +25,9 @@ from .mnist import load_mnist, to_pixels
 STEP = 0.5
 ENERGIES = ("training", "transform")
 MODELS = {
-    "linear, lam 0.005": (VarianceDictionaryLearning, {"lam": 0.005}, 2),
-    "linear, lam 0.02": (VarianceDictionaryLearning, {"lam": 0.02}, 2),
-    "network, lam 0.003": (NonLinearVDL, {"lam": 0.003}, 1),
+    "linear, lam 0.005": ("VDL", 0.005, 2),
+    "linear, lam 0.02": ("VDL", 0.02, 2),
+    "network, lam 0.003": ("VDL-NL", 0.003, 1),
 }
 LONG = 1000
 
@@ -83,12 +83,12 @@ def quality(model, test):
 def main(kinds):
     train, test = load_mnist()
     results, rows = {}, []
-    for name, (make, params, epochs) in MODELS.items():
+    for name, (system, lam, epochs) in MODELS.items():
         if not name.startswith(tuple(kinds)):
             continue
+        shared = {"lam": lam, "recipe": "fast", "max_iter": epochs, "random_state": 0}
         models = {
-            step: make(128, step_size=step, max_iter=epochs, random_state=0, **params).fit(train)
-            for step in ("auto", STEP)
+            step: paper.make(system, step_size=step, **shared).fit(train) for step in ("auto", STEP)
         }
         counts = compare(models["auto"], test)
         trained = {str(step): quality(model, test) for step, model in models.items()}
