@@ -8,6 +8,7 @@ float32. Encoder: against its bare matrix products.
 """
 
 import copy
+
 import numpy as np
 import spams
 import torch

@@ -1,4 +1,4 @@
-"""Time to quality on MNIST: the fast recipe of `skvdl.paper` against the paper's with an autograd loop.
+"""Time to quality on MNIST: the fast recipe of `skvdl.paper` against 200 epochs of autograd.
 
     SKVDL_DATA_HOME=... python -m benchmarks.bench_training [linear] [network]
 
