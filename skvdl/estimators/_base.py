@@ -520,7 +520,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             return self.lam
         start = learner.energy_settings.lam
         if self.lam is None and n_trials == _CALIBRATION_TRIALS_AGAIN:
-            start = self.lam_
+            start = self.lam_ or start
         solver, debias = self._transform_solver(), self.debias
         lam, sparsity = find_lam(learner, X, solver, debias=debias, start=start, n_trials=n_trials)
         wanted = self.target_sparsity if self.lam is None else sparsity
