@@ -16,14 +16,16 @@ DEVICES = available_devices()
 # they come, and codes straight from the encoder.
 AS_PUBLISHED = {
     "lam": 0.005,
+    "regularizer": "variance",
     "beta": 10.0,
     "debias": False,
     "center": False,
     "scale": False,
     "inference_max_iter": 200,
     "transform_method": "encoder",
+    "learning_rate_init": 3e-3,
 }
-# What else a dictionary needs; a network learns this way by default.
+# What is different for a dictionary.
 LINEAR_AS_PUBLISHED = AS_PUBLISHED | {
     "penalty": "l1",
     "gamma": 5.0,

@@ -1,12 +1,14 @@
 """Share of the variance of data that their reconstructions explain, chunk by chunk."""
 
+import math
+
 import torch
 
 
 class ExplainedVariance:
     """Sums of squares of data and of errors, in double precision where the device has it.
 
-    Squares of single precision numbers far from 1 would be zero or infinite.
+    Squares of numbers far from 1 would be zero or infinite, so that all are divided first.
 
     Parameters
     ----------
@@ -31,14 +33,16 @@ class ExplainedVariance:
             lowest, highest = X.amin(dim=0), X.amax(dim=0)
         # the mean of equal numbers need not be one of them
         self.constant = bool((highest <= lowest).all())
+        peak = torch.where(highest >= lowest, highest - lowest, 0.0).amax().item()
+        self.unit = peak if 0 < peak < math.inf else 1.0
         self.error = self.total = 0.0
 
     def add(self, Y: torch.Tensor, Y_hat: torch.Tensor) -> None:
         """Add some rows and their reconstructions."""
         mean = self.mean.to(Y.device)
         Y = Y.to(mean.dtype)
-        self.error += self.add_up((Y - Y_hat).square()).item()
-        self.total += self.add_up((Y - mean).square()).item()
+        self.error += self.add_up(((Y - Y_hat) / self.unit).square()).item()
+        self.total += self.add_up(((Y - mean) / self.unit).square()).item()
 
     def share(self) -> float:
         """Return ``1 - error / total``; for constant data 1 if they are reproduced and 0 if not."""

@@ -22,7 +22,7 @@ from skvdl import NonLinearVDL, VarianceDictionaryLearning
 QUICK = {"max_iter": 3, "random_state": 0}
 VARIANTS = [
     {},
-    {"regularizer": "unit_norm"},
+    {"regularizer": "variance", "lam": 0.01},
     {"encoder": None},
     {"transform_method": "encoder"},
     {"transform_method": "fista"},
