@@ -50,7 +50,7 @@ _AUTO_PATIENCE, _AUTO_TOL = 200, 1e-3
 _AUTO_FRACTION, _AUTO_HELD_OUT, _AUTO_LEAST = 0.1, 1000, 100
 # Rows that lam and the encoder's threshold are calibrated on, and trials of lam: in `fit`, and in
 # every further `partial_fit`.
-_CALIBRATION_ROWS = 500
+_CALIBRATION_ROWS, _CALIBRATION_LEAST = 500, 50
 _CALIBRATION_TRIALS, _CALIBRATION_TRIALS_AGAIN = 12, 2
 # Relative change of the codes at which inference in `fit` stops, as published.
 _INFERENCE_TOL = 1e-3
@@ -665,8 +665,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
 
 
 def _calibration_rows(index: torch.Tensor, held_out: torch.Tensor) -> torch.Tensor:
-    """Indices of rows to calibrate on: those held out, or if there are none some of the others."""
-    rows = held_out if len(held_out) else index
+    """Indices of rows to calibrate on: those held out, and if they are too few the others too."""
+    rows = held_out if len(held_out) >= _CALIBRATION_LEAST else torch.cat([held_out, index])
     return rows[:: max(1, len(rows) // _CALIBRATION_ROWS)][:_CALIBRATION_ROWS]
 
 
