@@ -208,7 +208,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             except KeyboardInterrupt as error:
                 stopped = error
             rows = data[_calibration_rows(index, held_out)]
-            lam = self._calibrate(learner, rows, _CALIBRATION_TRIALS)
+            lam = self._calibrate(learner, rows)
             self._publish(learner, history, len(history.curves["energy"]), lam)
         if stopped is not None:
             raise stopped
@@ -253,8 +253,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 )
             history = History() if first else self._history
             history.append(**means)
-            trials = _CALIBRATION_TRIALS if first else _CALIBRATION_TRIALS_AGAIN
-            lam = self._calibrate(learner, data[_calibration_rows(index, index[:0])], trials)
+            rows = data[_calibration_rows(index, index[:0])]
+            lam = self._calibrate(learner, rows) if first else self._calibrate_again(learner, rows)
             self._publish(learner, history, 1 if first else self.n_iter_ + 1, lam)
         return self
 
@@ -514,18 +514,35 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             learner.start_from(X, index, generator)
         return learner
 
-    def _calibrate(self, learner: Learner, X: torch.Tensor, n_trials: int) -> float:
+    def _calibrate(
+        self,
+        learner: Learner,
+        X: torch.Tensor,
+        start: float | None = None,
+        n_trials: int = _CALIBRATION_TRIALS,
+    ) -> float:
         """Return lam for new rows, and let the encoder's codes have as many zeros as theirs."""
         if self.lam is not None and not (self.lam and self.debias):
             return self.lam
-        start = learner.energy_settings.lam
-        if self.lam is None and n_trials == _CALIBRATION_TRIALS_AGAIN:
-            start = self.lam_ or start
         solver, debias = self._transform_solver(), self.debias
+        start = start or learner.energy_settings.lam
         lam, sparsity = find_lam(learner, X, solver, debias=debias, start=start, n_trials=n_trials)
         wanted = self.target_sparsity if self.lam is None else sparsity
         cut_encoder(learner, X, wanted, debias=debias, n_trials=n_trials)
         return lam
+
+    def _calibrate_again(self, learner: Learner, X: torch.Tensor) -> float:
+        """Correct the last calibration in a few trials, the less the fewer rows there are."""
+        last = None if self.encoder_ is None else self.encoder_.cut
+        start = self.lam_ if self.lam is None else self.lam
+        lam = self._calibrate(learner, X, start, _CALIBRATION_TRIALS_AGAIN)
+        share = len(X) / _CALIBRATION_ROWS
+        encoder = learner.encoder
+        if encoder is not None and encoder.cut is not None and last is not None:
+            # infinite for atoms of zeros
+            mixed = torch.lerp(last.to(encoder.cut), encoder.cut, share)
+            encoder.cut = torch.where(mixed.isfinite(), mixed, encoder.cut)
+        return lam if self.lam is not None or not start else start * (lam / start) ** share
 
     def _check_same_model(self, learner: Learner) -> None:
         """Refuse to go on with a model that the parameters no longer describe."""
