@@ -221,10 +221,11 @@ from skvdl import VDL
 rng = np.random.default_rng(0)
 VDL._auto_steps = 3
 model = VDL(4, batch_size=5000, random_state=0)
-model.fit(rng.normal(size=(20_000, 100)).astype("f4"))
+rows = rng.normal(size=(50_000, 100)).astype("f4")
+model.fit(rows[:20_000])
 X = np.lib.format.open_memmap("X.npy", mode="w+", dtype="f4", shape=(300_000, 100))
 for start in range(0, 300_000, 50_000):
-    X[start : start + 50_000] = rng.normal(size=(50_000, 100))
+    X[start : start + 50_000] = rows
 X.flush()
 X = np.load("X.npy", mmap_mode="r")
 
