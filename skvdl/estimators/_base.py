@@ -48,8 +48,8 @@ from ._scoring import ExplainedVariance
 _AUTO_PATIENCE, _AUTO_TOL = 200, 1e-3
 # Rows held out to stop in time and to calibrate: this share, at most so many, none of fewer rows.
 _AUTO_FRACTION, _AUTO_HELD_OUT, _AUTO_LEAST = 0.1, 1000, 100
-# Rows that lam and the encoder's threshold are calibrated on, and trials of lam: in `fit`, and in
-# every further `partial_fit`.
+# Rows that lam and the encoder's threshold are calibrated on, at most, and how many held-out rows
+# suffice; trials in `fit`, and in every further `partial_fit`.
 _CALIBRATION_ROWS, _CALIBRATION_LEAST = 500, 50
 _CALIBRATION_TRIALS, _CALIBRATION_TRIALS_AGAIN = 12, 2
 # Relative change of the codes at which inference in `fit` stops, as published.
