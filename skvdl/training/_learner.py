@@ -209,9 +209,8 @@ class Learner:
         stats = {"energy": found.energy.mean()}
         if self.online is not None:
             assert isinstance(self.decoder, LinearDecoder)
-            decay = self.training.weight_decay
             weight = self.decoder.weight.detach()
-            stats["reconstruction"] = self.online.learn(weight, Z, Y, seen=seen, decay=decay)
+            stats["reconstruction"] = self.online.learn(weight, Z, Y, seen=seen)
         else:
             stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
             self.decoder_optimizer.step()

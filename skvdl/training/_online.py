@@ -37,17 +37,14 @@ class OnlineUpdate(nn.Module):
         # plain numbers, which decide on the host when to sweep
         self.n_batches = 0
         self.n_rows = 0
-        self.mass = 0.0
 
     def get_extra_state(self) -> torch.Tensor:
         """Counts, to be stored with the statistics."""
-        counts = [self.n_batches, self.n_rows, self.mass]
-        return torch.tensor(counts, dtype=torch.float64, device="cpu")
+        return torch.tensor([self.n_batches, self.n_rows], device="cpu")
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Restore the counts."""
-        n_batches, n_rows, self.mass = state.tolist()
-        self.n_batches, self.n_rows = int(n_batches), int(n_rows)
+        self.n_batches, self.n_rows = state.tolist()
 
     @torch.no_grad()
     def learn(
@@ -57,7 +54,6 @@ class OnlineUpdate(nn.Module):
         Y: torch.Tensor,
         *,
         seen: torch.Tensor | None = None,
-        decay: float = 0.0,
     ) -> torch.Tensor:
         """Update the statistics with a batch and the dictionary with the statistics.
 
@@ -71,8 +67,6 @@ class OnlineUpdate(nn.Module):
             Data.
         seen : torch.Tensor of shape (n, d), optional
             1 for entries that count. Others are filled in by the reconstruction.
-        decay : float
-            Weight decay, in the unit of the mean squared error.
 
         Returns
         -------
@@ -87,12 +81,11 @@ class OnlineUpdate(nn.Module):
         kept = self.n_batches / (self.n_batches + _FORGETTING)
         self.gram.mul_(kept).addmm_(Z.T, Z, alpha=1.0 / len(Y))
         self.cross.mul_(kept).addmm_(Y.T, Z, alpha=1.0 / len(Y))
-        self.mass = self.mass * kept + 1.0
         self.n_batches += 1
         self.n_rows += len(Y)
         if self.n_rows >= weight.shape[1]:
             # a sweep costs as much as coding so many rows
-            self._sweep(weight, decay * Y.shape[1] / 2 * self.mass)
+            self._sweep(weight)
             self.n_rows = 0
         return error
 
@@ -103,16 +96,16 @@ class OnlineUpdate(nn.Module):
         self.gram[:, components] = 0.0
         self.cross[:, components] = 0.0
 
-    def _sweep(self, weight: torch.Tensor, decay: float) -> None:
+    def _sweep(self, weight: torch.Tensor) -> None:
         """Minimise over each block of atoms in turn; an atom that was never used stays."""
-        diagonal = self.gram.diagonal() + decay
+        diagonal = self.gram.diagonal()
         # in the unit of the largest, so that the ridge of unused atoms is neither 0 nor large
         unused = diagonal <= torch.finfo(diagonal.dtype).eps * diagonal.amax()
-        ridge = torch.where(unused, 1.0, diagonal * _RIDGE + decay)
+        ridge = torch.where(unused, 1.0, diagonal * _RIDGE)
         for start in range(0, weight.shape[1], _BLOCK):
             block = slice(start, start + _BLOCK)
             slope = self.cross[:, block] - weight @ self.gram[:, block]
-            slope.sub_(weight[:, block], alpha=decay).masked_fill_(unused[block], 0.0)
+            slope.masked_fill_(unused[block], 0.0)
             hessian = self.gram[block, block] + torch.diag(ridge[block])
             factor, _ = torch.linalg.cholesky_ex(hessian)
             weight[:, block].add_(torch.cholesky_solve(slope.T, factor).T)

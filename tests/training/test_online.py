@@ -63,7 +63,6 @@ def test_past_batches_count_the_less_the_older_they_are(exact, monkeypatch):
     cross = sum(s * (Y.T @ Z).numpy() / 50 for s, (Z, Y, _) in zip(shares, batches, strict=True))
     np.testing.assert_allclose(update.gram, gram, rtol=1e-10)
     np.testing.assert_allclose(weight, np.linalg.solve(gram, cross.T).T, rtol=1e-6)
-    assert update.mass == pytest.approx(sum(shares))
 
 
 @pytest.mark.parametrize("block", [1, 2, 4])
@@ -125,20 +124,6 @@ def test_codes_of_equal_components_are_solved_too():
     assert error(weight, Z, Y) < 0.1 * before
 
 
-def test_decay_is_that_of_ridge_regression(exact):
-    Z, Y, weight = batch()
-    update = OnlineUpdate(weight)
-    for _ in range(50):
-        update.learn(weight, Z, Y, decay=0.3)
-    # the gradient of the mean squared error plus decay times the weights is 0
-    residual = Z @ weight.T - Y
-    gradient = 2 / Y.numel() * residual.T @ Z + 0.3 * weight
-    assert gradient.abs().max() < 1e-6
-    alpha = 0.3 * Y.numel() / 2
-    expected = np.linalg.solve((Z.T @ Z).numpy() + alpha * np.eye(6), (Z.T @ Y).numpy()).T
-    np.testing.assert_allclose(weight, expected, rtol=1e-6, atol=1e-9)
-
-
 def test_entries_that_are_missing_do_not_count(exact):
     Z, Y, weight = batch()
     seen = (randn(50, 9, seed=7) > -0.5).to(Y.dtype)
@@ -198,11 +183,7 @@ def test_state_is_all_that_is_known():
         update.learn(weight, Z[:3], Y[:3])
         twin.learn(twin_weight, Z[:3], Y[:3])
     assert torch.equal(weight, twin_weight)
-    assert (twin.n_batches, twin.n_rows, twin.mass) == (
-        update.n_batches,
-        update.n_rows,
-        update.mass,
-    )
+    assert (twin.n_batches, twin.n_rows) == (update.n_batches, update.n_rows)
 
 
 def test_nothing_of_it_needs_gradients():
