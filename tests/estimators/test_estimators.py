@@ -278,15 +278,17 @@ def test_chunks_and_sparse_output_change_nothing(kind, method, small, monkeypatc
     monkeypatch.setattr(skvdl.estimators._base, "_CHUNK_ELEMENTS", 1)
     monkeypatch.setattr(skvdl.estimators._base, "_CHUNK_ROWS", 7)
     assert len(list(model._chunks(torch.from_numpy(small)))) > 5
-    np.testing.assert_allclose(model.transform(small), dense, rtol=1e-9, atol=1e-12)
-    assert model.score(small) == pytest.approx(score, rel=1e-9)
+    # a network takes many iterations, each with its rounding
+    rtol = 1e-9 if kind is VDL else 1e-7
+    np.testing.assert_allclose(model.transform(small), dense, rtol=rtol, atol=1e-12)
+    assert model.score(small) == pytest.approx(score, rel=rtol)
     model.set_params(sparse_output=True)
     codes = model.transform(small)
     assert sparse.issparse(codes)
     assert codes.format == "csr"
     assert codes.nnz == np.count_nonzero(codes.toarray())
-    np.testing.assert_allclose(codes.toarray(), dense, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.inverse_transform(codes), rebuilt, rtol=1e-9)
+    np.testing.assert_allclose(codes.toarray(), dense, rtol=rtol, atol=1e-12)
+    np.testing.assert_allclose(model.inverse_transform(codes), rebuilt, rtol=rtol)
 
 
 @both
@@ -364,7 +366,7 @@ def test_score_of_constant_data(value, small):
 @pytest.mark.parametrize("how", [make, published])
 def test_terms_of_the_history_add_up_to_the_energy(how, small):
     weights = {"lam": 0.05, "beta": 3.0, "gamma": 2.0}
-    model = how(VDL, batch_size=25, **weights).fit(small)
+    model = how(VDL, batch_size=25, regularizer="variance", **weights).fit(small)
     history = {name: np.array(values) for name, values in model.history_.items()}
     total = history["reconstruction"] + 3 * history["hinge"]
     total += 2 * history["proximity"] + 0.05 * history[model.penalty]
@@ -534,7 +536,7 @@ def test_partial_fit_learns_from_batches_of_any_size(how, rows, n_steps, small):
 
 def test_partial_fit_of_one_row(small):
     with pytest.raises(ValueError, match="minimum of 2 is required"):
-        make(VDL).partial_fit(small[:1])
+        make(VDL, regularizer="variance").partial_fit(small[:1])
     model = make(VDL, regularizer="unit_norm").partial_fit(small[:1])
     assert np.isfinite(model.components_).all()
 
@@ -782,7 +784,8 @@ def state(model):
 @pytest.mark.parametrize("fitted", [False, True])
 @both
 def test_bad_data_is_refused_and_changes_nothing(kind, fitted, what, small):
-    model = make(kind)
+    # a single row is refused by partial_fit where it would need a variance
+    model = make(kind, regularizer="variance", lam=0.01, debias=False)
     if fitted:
         model.fit(pd.DataFrame(small, columns=[f"f{i}" for i in range(12)]))
     before = state(model)
@@ -810,7 +813,7 @@ def test_bad_hidden_layers_are_refused(sizes, small):
 
 
 def test_any_depth_works(small):
-    model = make(NonLinearVDL, hidden_layer_sizes=[20, 15, 10], max_iter=30).fit(small)
+    model = published(NonLinearVDL, hidden_layer_sizes=[20, 15, 10], max_iter=30).fit(small)
     assert model.decoder_.layer_sizes == [16, 20, 15, 10, 12]
     assert model.loss_curve_[-1] < model.loss_curve_[0]
 

@@ -167,7 +167,10 @@ def test_components_that_a_decoder_cannot_revive_are_refused_clearly(small):
     ("change", "message"),
     [
         ({"penalty": "l0"}, 'penalty="l0" needs a dictionary'),
-        ({"learning_rate_init": None}, "AffineDecoder cannot be learnt without a rate"),
+        (
+            {"learning_rate_init": None, "regularizer": "unit_norm"},
+            "AffineDecoder cannot be learnt without a rate",
+        ),
     ],
 )
 def test_what_needs_a_dictionary_is_refused_clearly(small, change, message):

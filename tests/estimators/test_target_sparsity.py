@@ -87,10 +87,12 @@ def test_the_lam_that_was_found_can_be_given(kind, data):
     expected = found.transform(unseen)
     # the same codes of the same model
     np.testing.assert_array_equal(found.set_params(lam=found.lam_).transform(unseen), expected)
-    # and about as many zeros of one that was learnt with it for long enough
+    # and, of a dictionary, about as many zeros if it was learnt with it for long enough; the lam
+    # with which a network learns has to compete with its encoder
     given = make(kind, transform_method="fista", max_iter=30, lam=found.lam_).fit(seen)
     assert given.lam_ == given.lam == found.lam_
-    assert np.mean(given.transform(unseen) == 0) == pytest.approx(np.mean(expected == 0), abs=0.03)
+    tol = 0.03 if kind is VDL else 0.06
+    assert np.mean(given.transform(unseen) == 0) == pytest.approx(np.mean(expected == 0), abs=tol)
 
 
 @BOTH
