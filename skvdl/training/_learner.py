@@ -25,6 +25,7 @@ from ._schedule import TrainingSettings, batch_slices
 _RENEW_CURVATURE = 10
 # How much the logarithm of lam changes per step, for each unit of sparsity that is missing.
 _LAM_GAIN = 0.2
+_LEAST_LAM = 1e-30
 
 
 class EnergyParts(NamedTuple):
@@ -231,7 +232,8 @@ class Learner:
         stats["lam"] = torch.full_like(stats["energy"], self.energy_settings.lam)
         if self.training.target_sparsity is not None:
             missing = self.training.target_sparsity - stats["sparsity"].item()
-            lam = self.energy_settings.lam * math.exp(_LAM_GAIN * missing)
+            # data without any variation would let it vanish, and it could never grow again
+            lam = max(self.energy_settings.lam * math.exp(_LAM_GAIN * missing), _LEAST_LAM)
             self.energy_settings = replace(self.energy_settings, lam=lam)
         return stats
 

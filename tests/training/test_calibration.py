@@ -217,3 +217,15 @@ def test_amplitudes_above_the_threshold_stay_as_they_are():
         kept = after != 0
         torch.testing.assert_close(after[kept], before[kept])
         assert kept.double().mean().item() == pytest.approx(0.1, abs=0.01)
+
+
+def test_lam_never_vanishes_while_there_is_nothing_to_code():
+    learner = make_learner(lam=1e-29)
+    X = torch.zeros(20, 12, dtype=torch.float64)
+    for _ in range(100):
+        learner.step(X)
+    lam = learner.energy_settings.lam
+    assert lam > 0
+    for _ in range(5):
+        learner.step(randn(20, 12, seed=2))
+    assert learner.energy_settings.lam > lam

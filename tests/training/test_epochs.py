@@ -145,7 +145,7 @@ def test_curves_are_the_averages_of_the_steps(encoder):
         twin.set_rates(0.01 * factor, twin.training.encoder_learning_rate_init * factor)
         steps.append(twin.step(X[order[edges[i] : edges[i + 1]]]))
     curves = run(learner).curves
-    names = {"energy", "reconstruction", "proximity", "hinge", "l1", "sparsity"}
+    names = {"energy", "reconstruction", "proximity", "hinge", "l1", "sparsity", "lam"}
     assert set(curves) == names | {"dead"}
     for name in names:
         expected = np.mean([step[name].item() for step in steps])
