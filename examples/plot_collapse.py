@@ -28,6 +28,8 @@ settings = {
     "penalty": "l1",
     "lam": 0.02,
     "debias": False,
+    "center": False,
+    "scale": False,
     "encoder": None,
     "max_iter": 30,
     "inference_max_iter": 200,

