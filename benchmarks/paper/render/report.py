@@ -23,7 +23,8 @@ deviation (the root of the mean squared difference over the seeds that were run)
 is dead if no image of the test set uses it; the tables show the seed with most dead
 components. Codes come from the encoder, for DO and DO-NL from FISTA. PSNR is computed in
 pixels, image by image. Recipe *paper* is the published way to train. Recipe *fast* is the
-same system in far fewer epochs, with automatic steps and higher rates (`skvdl/paper.py`). Epochs are those that were run.{not_published}
+same system in far fewer epochs, with automatic steps and higher rates (`skvdl/paper.py`).
+Epochs are those that were run.{not_published}
 
 Agreement with the paper is fitted, not predicted, in two cases. The settings of VDL and
 VDL-NL on MNIST come from trials on its test set at the lams that are compared. Where other
