@@ -48,10 +48,11 @@ from ._scoring import ExplainedVariance
 _AUTO_PATIENCE, _AUTO_TOL = 200, 1e-3
 # Rows held out to stop in time and to calibrate: this share, at most so many, none of fewer rows.
 _AUTO_FRACTION, _AUTO_HELD_OUT, _AUTO_LEAST = 0.1, 1000, 100
-# Rows that lam and the encoder's threshold are calibrated on, at most, and how many held-out rows
-# suffice; trials in `fit`, and in every further `partial_fit`.
-_CALIBRATION_ROWS, _CALIBRATION_LEAST = 500, 50
-_CALIBRATION_TRIALS, _CALIBRATION_TRIALS_AGAIN = 12, 2
+# Rows that lam and the encoder's threshold are calibrated on, at most, how many held-out rows
+# suffice, and trials.
+_CALIBRATION_ROWS, _CALIBRATION_LEAST, _CALIBRATION_TRIALS = 500, 50, 12
+# In further calls of `partial_fit`, so many trials after so many steps.
+_CALIBRATION_TRIALS_AGAIN, _CALIBRATION_STEPS_AGAIN = 3, 8
 # Relative change of the codes at which inference in `fit` stops, as published.
 _INFERENCE_TOL = 1e-3
 # A chunk in transform has as many rows as keep its tensors near 16 MB each, and at least these.
@@ -532,12 +533,16 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return lam
 
     def _calibrate_again(self, learner: Learner, X: torch.Tensor) -> float:
-        """Correct the last calibration in a few trials, the less the fewer rows there are."""
+        """Correct the last calibration now and then, the less the fewer rows there are."""
         last = None if self.encoder_ is None else self.encoder_.cut
         start = self.lam_ if self.lam is None else self.lam
+        encoder, every = learner.encoder, _CALIBRATION_STEPS_AGAIN
+        if self.n_steps_ >= 2 * every and learner.n_steps // every == self.n_steps_ // every:
+            if encoder is not None:
+                encoder.cut = last
+            return start
         lam = self._calibrate(learner, X, start, _CALIBRATION_TRIALS_AGAIN)
         share = len(X) / _CALIBRATION_ROWS
-        encoder = learner.encoder
         if encoder is not None and encoder.cut is not None and last is not None:
             # infinite for atoms of zeros
             mixed = torch.lerp(last.to(encoder.cut), encoder.cut, share)

@@ -169,7 +169,7 @@ def test_models_of_scikit_learn_have_atoms_too(X):
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 def test_model_is_found_in_a_pipeline(kind, X, digits):
     scaler, model = StandardScaler(), VDL(12, lam=0.02, max_iter=4, random_state=0)
-    pipeline = make_pipeline(scaler, "passthrough", model, LogisticRegression())
+    pipeline = make_pipeline(scaler, "passthrough", model, LogisticRegression(max_iter=2000))
     pipeline.fit(X, digits[1][:300])
     display = AtomsDisplay.from_estimator(pipeline, X=X, kind=kind)
     expected = AtomsDisplay.from_estimator(model, X=scaler.transform(X), kind=kind)
