@@ -52,14 +52,15 @@ AtomsDisplay.from_estimator(vdl, X=X_test)
 plt.show()
 
 # %%
-# The reconstruction of a digit is the mean digit plus a sum of atoms, each multiplied by its number
-# in the code. These are the largest parts of one digit, and the sum of all its parts.
+# The reconstruction of a digit is the intercept, which is the same for all digits, plus a sum of
+# atoms, each multiplied by its number in the code. These are the largest parts of one digit, and
+# the sum of all its parts.
 
 digit = 3
 parts = codes[digit, :, None] * vdl.components_
 figure, axes = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained")
 for ax, image, title in [
-    (axes[0], X_test[digit] - vdl.mean_, "digit minus the mean"),
+    (axes[0], X_test[digit] - vdl.intercept_, "digit minus the intercept"),
     (axes[2], parts.sum(axis=0), "sum of all its parts"),
 ]:
     AtomsDisplay(image[None]).plot(ax)

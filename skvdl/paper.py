@@ -101,6 +101,7 @@ _RATES = {
 
 # The fast recipe. The epochs are those that MNIST takes; the network learns from smaller batches.
 _FAST_LINEAR: dict[Any, Any] = {
+    "init": "data",
     "learning_rate_init": 5e-3,
     "encoder_learning_rate_init": 5e-4,
     "inference_max_iter": 200,

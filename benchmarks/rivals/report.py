@@ -31,8 +31,10 @@ COLOURS = {
     "nmf": "C4",
     "pca": "grey",
 }
-# An entry is compared only if it has the zeros of its level, up to this share.
-ZEROS_TOLERANCE = 0.015
+# Levels of the tables; others only help to interpolate.
+COLUMNS = (0.6, 0.7, 0.8, 0.9)
+# How far beyond the outermost shares of zeros the line through the last two is trusted.
+REACH = 0.05
 
 
 def by_dataset(records):
@@ -45,6 +47,31 @@ def by_dataset(records):
         for dataset in DATASETS
         if dataset in found
     }
+
+
+def at_zeros(shares, decibels, level):
+    """Return what a method reaches at a share of zeros, along the line through its results.
+
+    The zeros of test rows are near the level that was asked for, but not the same for all methods.
+
+    Parameters
+    ----------
+    shares, decibels : list of float
+        Zeros and reconstruction of each result.
+    level : float
+        The share of zeros to compare at.
+
+    Returns
+    -------
+    float or None
+        dB; None if the level is too far from all results.
+    """
+    points = sorted(dict(zip(shares, decibels, strict=True)).items())
+    if len(points) < 2 or not points[0][0] - REACH <= level <= points[-1][0] + REACH:
+        return None
+    after = next((i for i, (share, _) in enumerate(points) if share >= level), len(points) - 1)
+    (a, low), (b, high) = points[max(after, 1) - 1], points[max(after, 1)]
+    return low + (high - low) * (level - a) / (b - a)
 
 
 def _means(methods, get):
@@ -67,7 +94,8 @@ def markdown(dataset, methods):
         "",
     ]
     models = {m: levels for m, levels in methods.items() if m != "raw"}
-    columns = sorted({level for levels in models.values() for level in levels})
+    known = {level for levels in models.values() for level in levels}
+    columns = [level for level in COLUMNS if level in known]
     if models:
         lines += _reconstruction(models, columns)
     probes = {
@@ -89,34 +117,42 @@ def _table(header, rows):
 
 
 def _reconstruction(methods, columns):
-    """dB and zeros at each level, the best one bold; seconds averaged over the levels."""
+    """dB at each level, the best one bold; seconds averaged over the levels."""
     db = _means(methods, lambda r: r["db"])
     share = _means(methods, lambda r: r["zeros"])
     fit = _means(methods, lambda r: r["fit_seconds"])
     transform = _means(methods, lambda r: r["transform_seconds"])
+    at_level = {
+        method: {
+            # dense codes have no zeros to compare at
+            level: db[method].get(level)
+            if method == "pca"
+            else at_zeros(share[method].values(), db[method].values(), level)
+            for level in columns
+        }
+        for method in methods
+    }
     best = {
         level: max(
-            (
-                db[m][level]
-                for m in methods
-                if level in db[m] and share[m][level] >= level - ZEROS_TOLERANCE
-            ),
+            (at_level[m][level] for m in methods if m != "pca" and at_level[m][level] is not None),
             default=None,
         )
         for level in columns
     }
 
     def cell(method, level):
-        if level not in db[method]:
+        value = at_level[method][level]
+        if value is None:
             return "-"
-        number = f"{db[method][level]:.2f}"
-        if db[method][level] == best[level] and share[method][level] > 0:
-            number = f"**{number}**"
-        return f"{number} ({share[method][level]:.1%})"
+        return f"**{value:.2f}**" if value == best[level] and method != "pca" else f"{value:.2f}"
 
-    header = ["dB (zeros), test rows", *(f"{level:.0%}" for level in columns)]
     return _table(
-        [*header, "fit, s", "transform, s"],
+        [
+            "dB of test rows at zeros of",
+            *(f"{level:.0%}" for level in columns),
+            "fit, s",
+            "transform, s",
+        ],
         [
             [
                 TITLES[method],

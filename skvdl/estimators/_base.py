@@ -192,6 +192,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             history = History()
             stopped: BaseException | None = None
             try:
+                if not goes_on:
+                    self._start(learner, data, index, generator, stream=False)
                 with self._progress(learner.training.max_iter) as on_epoch:
                     train(
                         learner,
@@ -246,6 +248,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             units = copy.deepcopy(known).to(data.device).update(data)
             index = torch.arange(len(data), device=data.device)
             learner = self._make_learner(data, index, units, generator, device, goes_on=not first)
+            if generator is not None:
+                self._start(learner, data, index, generator, stream=True)
             means, _ = run_epoch(learner, data)
             if not is_finite(means, learner):
                 raise FloatingPointError(
@@ -359,9 +363,16 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         """Width of each layer that the parameters ask for, from the code to the data."""
         return [self.n_components, n_features]
 
-    def _start_from_data(self) -> bool:
-        """Whether weights are improved with the help of data before learning starts."""
-        return False
+    def _start(
+        self,
+        learner: Learner,
+        X: torch.Tensor,
+        index: torch.Tensor,
+        generator: torch.Generator,
+        *,
+        stream: bool,
+    ) -> None:
+        """Improve random weights with the help of data, which are the first of many in a stream."""
 
     def _validate(
         self, X: ArrayLike, *, reset: bool, min_samples: int = 1
@@ -511,8 +522,6 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         # weights are drawn on the CPU, to be the same on every device
         lam = self._first_lam if self.lam is None else self.lam
         learner = Learner(decoder, encoder, *self._settings(len(index), lam), units).to(device)
-        if self._start_from_data():
-            learner.start_from(X, index, generator)
         return learner
 
     def _calibrate(

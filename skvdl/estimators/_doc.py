@@ -19,7 +19,8 @@ _PARAMETERS = {
         lower the error on the support. The encoder then only has to find the support, and its
         codes have as many zeros as exact ones.""",
     "center": """bool
-        Whether to subtract the mean of each feature.""",
+        Whether to subtract the mean of each feature. A dictionary then also learns an intercept,
+        because the mean is not what codes of zeros stand for best.""",
     "scale": """bool
         Whether to divide by one scale for all features, the root mean square of what centring
         leaves. With both, codes do not depend on the units of the data.""",

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..models import LinearDecoder
 from ..solvers import relative_gaps
+from ..training import Learner
 from ._base import BaseVDL
 from ._doc import fill_doc
 
@@ -19,8 +20,8 @@ class VarianceDictionaryLearning(BaseVDL):
     """Sparse coding with a dictionary.
 
     Learns a dictionary and non-negative sparse codes that minimise
-    ``1/d ||x - W z||^2 + lam ||z||_0`` for each row, in units in which the data have mean 0 and
-    variance 1, with as many zeros as `target_sparsity` asks for. A small network (LISTA) is
+    ``1/d ||x - W z - b||^2 + lam ||z||_0`` for each row, in units in which the data have mean 0
+    and variance 1, with as many zeros as `target_sparsity` asks for. A small network (LISTA) is
     trained alongside to predict the codes.
 
     With ``penalty="l1"``, the l1 norm takes the place of the number of non-zeros, and with
@@ -33,9 +34,12 @@ class VarianceDictionaryLearning(BaseVDL):
     n_components : int, default=128
         Length of a code, the number of atoms.
 
-    init : {"data", "random"}, default="data"
-        How weights are initialised. "data" points the atoms at samples drawn from the data and
-        sets the encoder to ISTA on these atoms; "random" draws all weights at random.
+    init : {"autoencoder", "data", "random"}, default="autoencoder"
+        How weights are initialised. "autoencoder" first trains a linear autoencoder that keeps the
+        largest codes, as many as `target_sparsity` leaves or, if `lam` is given, a fifth of them,
+        for at most 1500 steps, and takes its atoms. "data" points the atoms at samples drawn from
+        the data, which `partial_fit` does instead of training an autoencoder. Both set the encoder
+        to ISTA on these atoms. "random" draws all weights at random.
 
     penalty : {"l0", "l1"}, default="l0"
         What makes codes sparse: the number of components that are not 0, or the l1 norm. The l0
@@ -48,6 +52,9 @@ class VarianceDictionaryLearning(BaseVDL):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The atoms.
+
+    intercept_ : ndarray of shape (n_features,)
+        What a code of zeros stands for; 0 with ``center=False``.
 
     %(attributes)s
 
@@ -82,7 +89,7 @@ class VarianceDictionaryLearning(BaseVDL):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseVDL._parameter_constraints,
-        "init": [StrOptions({"data", "random"})],
+        "init": [StrOptions({"autoencoder", "data", "random"})],
         "penalty": [StrOptions({"l0", "l1"})],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither"), None],
     }
@@ -105,7 +112,7 @@ class VarianceDictionaryLearning(BaseVDL):
         self,
         n_components: int = 128,
         *,
-        init: str = "data",
+        init: str = "autoencoder",
         penalty: str = "l0",
         lam: float | None = None,
         target_sparsity: float = 0.8,
@@ -188,9 +195,21 @@ class VarianceDictionaryLearning(BaseVDL):
         -------
         ndarray of shape (n_components, n_features)
             What each component adds to a reconstruction, in the units of the data:
-            reconstructions are ``codes @ components_ + mean_``.
+            reconstructions are ``codes @ components_ + intercept_``.
         """
         return self._learner.units.scale * self.decoder_.atoms().cpu().numpy()
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """What a code of zeros stands for, learnt with the atoms from the mean of the data on.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Intercept in the units of the data.
+        """
+        nothing = torch.zeros(1, self.decoder_.n_components, dtype=self.decoder_.dtype)
+        return self.inverse_transform(nothing.numpy())[0]
 
     def duality_gap(self, X: ArrayLike) -> Any:
         """Bound how far the energy of codes is above its minimum.
@@ -236,13 +255,26 @@ class VarianceDictionaryLearning(BaseVDL):
     def _make_decoder(
         self, n_features: int, generator: torch.Generator, dtype: torch.dtype
     ) -> LinearDecoder:
-        return LinearDecoder(self.n_components, n_features, generator=generator, dtype=dtype)
+        return LinearDecoder(
+            self.n_components, n_features, bias=self.center, generator=generator, dtype=dtype
+        )
 
     def _penalty(self) -> str:
         return self.penalty
 
-    def _start_from_data(self) -> bool:
-        return self.init == "data"
+    def _start(
+        self,
+        learner: Learner,
+        X: torch.Tensor,
+        index: torch.Tensor,
+        generator: torch.Generator,
+        *,
+        stream: bool,
+    ) -> None:
+        if self.init == "autoencoder" and not stream:
+            learner.start_from_autoencoder(X, index, generator)
+        elif self.init != "random":
+            learner.start_from(X, index, generator)
 
 
 VDL = VarianceDictionaryLearning

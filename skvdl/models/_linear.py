@@ -9,7 +9,7 @@ from ._weights import eigenvalue_bound, gram_bound, uniform_parameter
 
 
 class LinearDecoder(Decoder):
-    """Dictionary: a sample is a weighted sum of columns, without bias.
+    """Dictionary: a sample is a weighted sum of columns, and a bias if there is one.
 
     Parameters
     ----------
@@ -17,6 +17,8 @@ class LinearDecoder(Decoder):
         Length of a code.
     n_features : int
         Length of a sample.
+    bias : bool, default=False
+        Whether there is a bias.
     generator : torch.Generator
         Source of the initial weights.
     dtype : torch.dtype
@@ -26,21 +28,30 @@ class LinearDecoder(Decoder):
     ----------
     weight : torch.nn.Parameter of shape (n_features, n_components)
         The dictionary, atoms in columns.
+    bias : torch.nn.Parameter of shape (n_features,) or None
+        What a code of zeros stands for, 0 before learning; None stands for 0.
     """
 
     quadratic = True
 
     def __init__(
-        self, n_components: int, n_features: int, *, generator: torch.Generator, dtype: torch.dtype
+        self,
+        n_components: int,
+        n_features: int,
+        *,
+        bias: bool = False,
+        generator: torch.Generator,
+        dtype: torch.dtype,
     ) -> None:
         super().__init__(n_components, n_features)
         self.weight = uniform_parameter(
             n_features, n_components, fan_in=n_components, generator=generator, dtype=dtype
         )
+        self.bias = nn.Parameter(torch.zeros_like(self.weight[:, 0])) if bias else None
 
     def forward(self, Z: torch.Tensor) -> torch.Tensor:
         """Reconstruct data from codes."""
-        return nn.functional.linear(Z, self.weight)
+        return nn.functional.linear(Z, self.weight, self.bias)
 
     def data_term(
         self,
@@ -52,6 +63,8 @@ class LinearDecoder(Decoder):
     ) -> DataTerm:
         """Reconstruction error of a batch, in the form that is cheapest for its shape."""
         W = self.weight.detach().to(Y.dtype)
+        if self.bias is not None:
+            Y = Y - self.bias.detach().to(Y.dtype)
         return linear_term(Y, W, seen=seen, n_evaluations=n_evaluations)
 
     @torch.no_grad()
@@ -69,10 +82,14 @@ class LinearDecoder(Decoder):
         the data.
         """
         residual = torch.addmm(Y, Z, self.weight.T, beta=-1)
+        if self.bias is not None:
+            residual.add_(self.bias)
         if seen is not None:
             residual.mul_(seen)
         error = torch.linalg.vector_norm(residual).square() / Y.numel()
         residual.mul_(2.0 / Y.shape[1])
+        if self.bias is not None:
+            self.bias.grad = residual.mean(dim=0)
         self.weight.grad = torch.addmm(self.weight, residual.T, Z, beta=0, alpha=1 / len(Y))
         return error
 
@@ -95,6 +112,13 @@ class LinearDecoder(Decoder):
         mixed = samples / torch.where(size > 0, size, 1.0) + 0.1 * columns / norms
         columns.copy_(mixed * (norms / torch.linalg.vector_norm(mixed, dim=0)))
         return True
+
+    @torch.no_grad()
+    def set_weights(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
+        """Replace the dictionary, and the bias if there is one."""
+        self.weight.copy_(weight)
+        if self.bias is not None:
+            self.bias.copy_(bias)
 
     @torch.no_grad()
     def revive(self, components: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ from ..models import QuadraticTerm
 from ._solver import ActiveRows, Result, Solver, next_check, row_norms
 
 # Most iterations that are spent on the l1 norm first.
-_MOST_SOFT = 30
+_MOST_SOFT = 100
 
 
 class CountingFista(Solver):

@@ -18,6 +18,7 @@ from ..energy import (
 )
 from ..models import LISTA, Decoder, LinearDecoder, Units
 from ..solvers import SolverSettings, choose_solver, codes_by_row
+from ._autoencoder import Autoencoder, principal_axes
 from ._online import OnlineUpdate
 from ._schedule import TrainingSettings, batch_slices
 
@@ -26,6 +27,10 @@ _RENEW_CURVATURE = 10
 # How much the logarithm of lam changes per step, for each unit of sparsity that is missing.
 _LAM_GAIN = 0.2
 _LEAST_LAM = 1e-30
+# Zeros of the autoencoder that a dictionary starts from, if those of the codes are not known.
+_USUAL_SPARSITY = 0.8
+# Rows that the principal axes of the data are computed from, at most.
+_AXES_ROWS = 20_000
 
 
 class EnergyParts(NamedTuple):
@@ -110,7 +115,7 @@ class Learner:
                     f"A {type(self.decoder).__name__} cannot be learnt without a rate; set "
                     "learning_rate_init."
                 )
-            self.online = OnlineUpdate(self.decoder.weight)
+            self.online = OnlineUpdate(self.decoder)
         elif not training.online:
             self.online = None
         if self.encoder is not None:
@@ -138,10 +143,50 @@ class Learner:
         drawn = index[order[: self.decoder.n_components].to(index.device)]
         if self.decoder.start_from(self.prepare(X[drawn])[0]):
             self._bound_decoder()
-            if self.encoder is not None:
-                some, _ = self.prepare(X[index[: self.training.batch_size]])
-                slope = Problem(self.decoder.data_term(some), self.energy_settings.by_row()).slope
-                self.encoder.imitate(self.decoder, slope, some)
+            self._start_encoder(X, index)
+
+    def start_from_autoencoder(
+        self, X: torch.Tensor, index: torch.Tensor, generator: torch.Generator
+    ) -> None:
+        """Give the dictionary the atoms of an autoencoder of the rows `index` of data.
+
+        It takes no more steps than training. After an interrupt the dictionary has what was learnt
+        until then. Another decoder starts from samples.
+        """
+        if not isinstance(self.decoder, LinearDecoder):
+            return self.start_from(X, index, generator)
+
+        def draw(n_rows: int) -> torch.Tensor:
+            drawn = torch.randint(
+                len(index), (n_rows,), generator=generator, device=generator.device
+            )
+            return self.prepare(X[index[drawn.to(index.device)]])[0]
+
+        n_components, sparsity = self.decoder.n_components, self.training.target_sparsity
+        n_batches = len(batch_slices(len(index), self.training.batch_size))
+        some = draw(min(_AXES_ROWS, len(index)))
+        autoencoder = Autoencoder(
+            principal_axes(some, n_components, generator),
+            n_components,
+            sparsity=_USUAL_SPARSITY if sparsity is None else sparsity,
+            positive=self.energy_settings.positive,
+            max_steps=self.training.max_iter * n_batches,
+            generator=generator,
+        )
+        try:
+            for number in range(autoencoder.n_steps):
+                autoencoder.step(draw(len(index) // n_batches), number)
+        finally:
+            self.decoder.set_weights(*autoencoder.dictionary())
+            self._bound_decoder()
+            self._start_encoder(X, index)
+
+    def _start_encoder(self, X: torch.Tensor, index: torch.Tensor) -> None:
+        """Set the encoder to ISTA on the atoms of the decoder."""
+        if self.encoder is not None:
+            some, _ = self.prepare(X[index[: self.training.batch_size]])
+            slope = Problem(self.decoder.data_term(some), self.energy_settings.by_row()).slope
+            self.encoder.imitate(self.decoder, slope, some)
 
     @property
     def device(self) -> torch.device:
@@ -210,8 +255,7 @@ class Learner:
         stats = {"energy": found.energy.mean()}
         if self.online is not None:
             assert isinstance(self.decoder, LinearDecoder)
-            weight = self.decoder.weight.detach()
-            stats["reconstruction"] = self.online.learn(weight, Z, Y, seen=seen)
+            stats["reconstruction"] = self.online.learn(self.decoder, Z, Y, seen=seen)
         else:
             stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
             self.decoder_optimizer.step()

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from ..models import LinearDecoder
+
 # Memory of the statistics: after t batches, a batch counts as much as t / _FORGETTING do together.
 _FORGETTING = 25
 # Atoms that are updated at once.
@@ -20,20 +22,30 @@ class OnlineUpdate(nn.Module):
     dictionary then minimises over a block of atoms at a time. Unlike a gradient step it needs no
     rate, whatever the units of the data and the norms of the atoms.
 
+    A bias is the atom of a component that is always 1.
+
     Parameters
     ----------
-    weight : torch.Tensor of shape (n_features, n_components)
+    decoder : LinearDecoder
         The dictionary, for its shape and type.
+
+    Attributes
+    ----------
+    gram : torch.Tensor of shape (n_components + 1, n_components + 1)
+        Mean products of codes with codes.
+    cross : torch.Tensor of shape (n_features, n_components + 1)
+        Mean products of data with codes.
     """
 
     gram: torch.Tensor
     cross: torch.Tensor
 
-    def __init__(self, weight: torch.Tensor) -> None:
+    def __init__(self, decoder: LinearDecoder) -> None:
         super().__init__()
-        n_components = weight.shape[1]
-        self.register_buffer("gram", weight.new_zeros(n_components, n_components))
-        self.register_buffer("cross", torch.zeros_like(weight, requires_grad=False))
+        size = decoder.n_components + 1
+        weight = decoder.weight.detach()
+        self.register_buffer("gram", weight.new_zeros(size, size))
+        self.register_buffer("cross", weight.new_zeros(decoder.n_features, size))
         # plain numbers, which decide on the host when to sweep
         self.n_batches = 0
         self.n_rows = 0
@@ -49,7 +61,7 @@ class OnlineUpdate(nn.Module):
     @torch.no_grad()
     def learn(
         self,
-        weight: torch.Tensor,
+        decoder: LinearDecoder,
         Z: torch.Tensor,
         Y: torch.Tensor,
         *,
@@ -59,7 +71,7 @@ class OnlineUpdate(nn.Module):
 
         Parameters
         ----------
-        weight : torch.Tensor of shape (d, l)
+        decoder : LinearDecoder
             The dictionary, changed in place.
         Z : torch.Tensor of shape (n, l)
             Codes.
@@ -73,19 +85,21 @@ class OnlineUpdate(nn.Module):
         torch.Tensor of shape ()
             Mean squared error before the update.
         """
-        residual = torch.addmm(Y, Z, weight.T, alpha=-1)
+        reconstruction = decoder(Z)
+        residual = Y - reconstruction
         if seen is not None:
             residual.mul_(seen)
-            Y = torch.addmm(residual, Z, weight.T)
+            Y = reconstruction.add_(residual)
         error = torch.linalg.vector_norm(residual).square() / Y.numel()
         kept = self.n_batches / (self.n_batches + _FORGETTING)
+        Z = nn.functional.pad(Z, (0, 1), value=1.0)
         self.gram.mul_(kept).addmm_(Z.T, Z, alpha=1.0 / len(Y))
         self.cross.mul_(kept).addmm_(Y.T, Z, alpha=1.0 / len(Y))
         self.n_batches += 1
         self.n_rows += len(Y)
-        if self.n_rows >= weight.shape[1]:
+        if self.n_rows >= decoder.n_components:
             # a sweep costs as much as coding so many rows
-            self._sweep(weight)
+            self._sweep(decoder)
             self.n_rows = 0
         return error
 
@@ -96,16 +110,25 @@ class OnlineUpdate(nn.Module):
         self.gram[:, components] = 0.0
         self.cross[:, components] = 0.0
 
-    def _sweep(self, weight: torch.Tensor) -> None:
+    def _sweep(self, decoder: LinearDecoder) -> None:
         """Minimise over each block of atoms in turn; an atom that was never used stays."""
-        diagonal = self.gram.diagonal()
+        weight, bias = decoder.weight, decoder.bias
+        gram, cross = self.gram[:-1, :-1], self.cross[:, :-1]
+        diagonal = gram.diagonal()
         # in the unit of the largest, so that the ridge of unused atoms is neither 0 nor large
         unused = diagonal <= torch.finfo(diagonal.dtype).eps * diagonal.amax()
         ridge = torch.where(unused, 1.0, diagonal * _RIDGE)
-        for start in range(0, weight.shape[1], _BLOCK):
+        if bias is not None:
+            # whatever the atoms are, the best bias makes the mean residual 0
+            share = self.gram[-1] / self.gram[-1, -1]
+            gram = gram - torch.outer(share[:-1], self.gram[-1, :-1])
+            cross = cross - torch.outer(self.cross[:, -1], share[:-1])
+        for start in range(0, decoder.n_components, _BLOCK):
             block = slice(start, start + _BLOCK)
-            slope = self.cross[:, block] - weight @ self.gram[:, block]
+            slope = cross[:, block] - weight @ gram[:, block]
             slope.masked_fill_(unused[block], 0.0)
-            hessian = self.gram[block, block] + torch.diag(ridge[block])
+            hessian = gram[block, block] + torch.diag(ridge[block])
             factor, _ = torch.linalg.cholesky_ex(hessian)
             weight[:, block].add_(torch.cholesky_solve(slope.T, factor).T)
+        if bias is not None:
+            bias.copy_(self.cross[:, -1] / self.gram[-1, -1] - weight @ share[:-1])

@@ -24,7 +24,7 @@ from benchmarks.rivals.factors import NMF, PCA
 from benchmarks.rivals.measures import atoms_found, decibels, labelled_rows, zeros
 from benchmarks.rivals.methods import find_strength
 from benchmarks.rivals.refit import refit
-from benchmarks.rivals.report import TITLES, by_dataset, markdown
+from benchmarks.rivals.report import TITLES, at_zeros, by_dataset, markdown
 
 TINY = Effort(
     alphas=(0.03, 0.1),
@@ -155,17 +155,36 @@ def test_without_spams_it_is_skipped(toy_data, tmp_path, monkeypatch, capsys):
     assert "SPAMS is not installed" in capsys.readouterr().out
 
 
-def test_bold_is_the_best_among_those_with_enough_zeros():
-    def record(method, db, share):
+def test_results_are_compared_at_equal_zeros():
+    def record(method, level, db, share):
         seconds = {"fit_seconds": 1.0, "transform_seconds": 1.0}
         sizes = {"shape": [9, 3], "test_rows": 9, "n_components": 4}
-        return {"dataset": "wine", "method": method, "level": 0.8, "db": db, "zeros": share,
+        return {"dataset": "wine", "method": method, "level": level, "db": db, "zeros": share,
                 **seconds, **sizes}  # fmt: skip
 
-    records = [record("topk", 10.0, 0.8), record("spams", 12.0, 0.7), record("pca", 20.0, 0.0)]
+    records = [
+        record("topk", 0.7, 12.0, 0.7),
+        record("topk", 0.8, 10.0, 0.8),
+        # what looks better has fewer zeros
+        record("spams", 0.7, 13.0, 0.6),
+        record("spams", 0.8, 10.5, 0.7),
+        record("pca", 0.8, 20.0, 0.0),
+    ]
     text = markdown("wine", by_dataset(records)["wine"])
-    assert text.count("**") == 2
-    assert "**10.00** (80.0%)" in text
+    assert "| TopK | **12.00** | **10.00** |" in text
+    assert "| SPAMS | 10.50 | - |" in text
+    assert "| PCA (dense) | - | 20.00 |" in text
+
+
+def test_reconstruction_at_zeros_in_between_and_a_little_beyond():
+    shares, db = [0.7, 0.62, 0.9], [10.0, 12.0, 6.0]
+    assert at_zeros(shares, db, 0.66) == pytest.approx(11)
+    assert at_zeros(shares, db, 0.7) == pytest.approx(10)
+    assert at_zeros(shares, db, 0.8) == pytest.approx(8)
+    assert at_zeros(shares, db, 0.6) == pytest.approx(12.5)
+    assert at_zeros(shares, db, 0.92) == pytest.approx(5.6)
+    assert at_zeros(shares, db, 0.5) is None
+    assert at_zeros([0.8], [10.0], 0.8) is None
 
 
 # --- measures and solvers against independent results

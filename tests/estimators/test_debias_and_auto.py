@@ -37,7 +37,7 @@ def test_amplitudes_are_those_of_least_squares_on_the_support(
     biased = model.set_params(debias=False).transform(X)
     codes = model.set_params(debias=True).transform(X)
     assert not ((codes != 0) & (biased == 0)).any()
-    Y, W = (X - model.mean_) / model.scale_, model.components_.T / model.scale_
+    Y, W = (X - model.intercept_) / model.scale_, model.components_.T / model.scale_
     for y, z, support in zip(Y, codes, biased != 0, strict=True):
         at = ~np.isnan(y)
         A, best = W[at][:, support], np.zeros(16)

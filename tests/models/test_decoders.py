@@ -39,6 +39,24 @@ def test_linear_decoder_against_loop():
     np.testing.assert_allclose(decoder(Z).detach(), expected, rtol=1e-12)
 
 
+def test_a_bias_of_a_dictionary_is_added_and_learnt():
+    decoder = LinearDecoder(3, 4, bias=True, generator=seeded(0), dtype=torch.float64)
+    Z, Y, bias = randn(5, 3, seed=1), randn(5, 4, seed=2), randn(4, seed=3)
+    seen = (randn(5, 4, seed=4) > 0).to(Y.dtype)
+    plain = decoder(Z)
+    decoder.set_weights(decoder.weight.detach().clone(), bias)
+    torch.testing.assert_close(decoder(Z), plain + bias)
+    torch.testing.assert_close(decoder.atoms(), decoder.weight.detach().T)
+    for mask in (None, seen):
+        error = (decoder(Z) - Y).square() if mask is None else (decoder(Z) - Y).square() * seen
+        expected = torch.autograd.grad(error.mean(), list(decoder.parameters()))
+        told = decoder.set_gradients(Z, Y, seen=mask)
+        torch.testing.assert_close(told, error.mean().detach())
+        torch.testing.assert_close([p.grad for p in decoder.parameters()], list(expected))
+        term = decoder.data_term(Y, seen=mask)
+        torch.testing.assert_close(term.error_and_grad(Z)[0], error.mean(dim=1).detach())
+
+
 @pytest.mark.parametrize("hidden", DEPTHS)
 def test_shapes_bias_in_hidden_layers_only(hidden):
     decoder = make(hidden)
