@@ -25,8 +25,8 @@ DATASETS = {"digits": load_digits, "mnist": fetch_mnist, "natural": load_natural
 # Components, hidden units, rows and epochs; None is everything, or the default.
 SIZES = {
     "digits": (64, 256, None, "auto"),
-    "mnist": (128, 1024, None, "auto"),
-    "natural": (256, 1024, None, 10),
+    "mnist": (128, 1024, 20_000, 20),
+    "natural": (256, 1024, 40_000, 10),
 }
 QUICK = {
     "digits": (64, 256, None, 60),

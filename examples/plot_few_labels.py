@@ -22,13 +22,13 @@ from skvdl.datasets import load_digits
 # ---------------------
 # :func:`~skvdl.datasets.load_digits` returns scikit-learn's digits in three parts, scaled. The
 # model sees the training images but no labels. A classifier likes other codes than a
-# reconstruction: many components, predicted by the encoder, whose codes change less from one image
-# to a similar one, and not refitted. This was chosen with the validation images.
+# reconstruction: many components that start as images, predicted by the encoder, whose codes
+# change less from one image to a similar one, and not refitted. This was chosen with the
+# validation images.
 
 digits = load_digits()
-vdl = VDL(256, target_sparsity=0.9, transform_method="encoder", debias=False, random_state=0).fit(
-    digits.X_train
-)
+settings = {"target_sparsity": 0.9, "transform_method": "encoder", "debias": False}
+vdl = VDL(256, init="data", **settings, random_state=0).fit(digits.X_train)
 
 # %%
 # A classifier from few labels

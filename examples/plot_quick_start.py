@@ -72,8 +72,9 @@ plt.show()
 # %%
 # How training went
 # -----------------
-# The energy falls, the share of zeros settles, and no component is dead. A component is dead if no
-# row of an epoch uses it.
+# Training starts with a good dictionary. The price of a component is then adjusted until codes have
+# the zeros asked for, which is why the energy need not fall, and no component is dead. A component
+# is dead if no row of an epoch uses it.
 
 TrainingCurveDisplay.from_estimator(vdl)
 plt.show()

@@ -21,6 +21,7 @@ def default_estimator(n_features: int, random: np.random.RandomState) -> Varianc
     """Return dictionary learning that codes nothing below 3.5 standard deviations of the noise."""
     return VarianceDictionaryLearning(
         256,
+        init="data",
         penalty="l1",
         lam=2 * 3.5 / n_features,
         debias=False,

