@@ -31,6 +31,7 @@ COLOURS = {
     "nmf": "C4",
     "pca": "grey",
 }
+OURS = ("vdl", "vdl-encoder")
 # Levels of the tables; others only help to interpolate.
 COLUMNS = (0.6, 0.7, 0.8, 0.9)
 # How far beyond the outermost shares of zeros the line through the last two is trusted.
@@ -116,13 +117,11 @@ def _table(header, rows):
     return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)] + [""]
 
 
-def _reconstruction(methods, columns):
-    """dB at each level, the best one bold; seconds averaged over the levels."""
+def at_levels(methods, columns):
+    """Return method -> level -> dB, interpolated, or None."""
     db = _means(methods, lambda r: r["db"])
     share = _means(methods, lambda r: r["zeros"])
-    fit = _means(methods, lambda r: r["fit_seconds"])
-    transform = _means(methods, lambda r: r["transform_seconds"])
-    at_level = {
+    return {
         method: {
             # dense codes have no zeros to compare at
             level: db[method].get(level)
@@ -132,6 +131,44 @@ def _reconstruction(methods, columns):
         }
         for method in methods
     }
+
+
+def summary(datasets):
+    """Return one table for all data sets: VDL and its best rival at each level."""
+
+    def cells(values, others):
+        words = []
+        for value, other in zip(values, others, strict=True):
+            if value is None:
+                words.append("-")
+            elif other is None or value > other:
+                words.append(f"**{value:.2f}**")
+            else:
+                words.append(f"{value:.2f}")
+        return words
+
+    rows = []
+    for dataset, methods in datasets.items():
+        rivals = {m: ls for m, ls in methods.items() if m not in (*OURS, "pca", "raw")}
+        if "vdl" not in methods or not rivals:
+            continue
+        ours = list(at_levels({"vdl": methods["vdl"]}, COLUMNS)["vdl"].values())
+        found = at_levels(rivals, COLUMNS)
+        best = [
+            max((found[m][level] for m in found if found[m][level] is not None), default=None)
+            for level in COLUMNS
+        ]
+        rows.append([DATASETS[dataset].title, "VDL", *cells(ours, best)])
+        rows.append(["", "best rival", *cells(best, ours)])
+    header = ["", "dB of test rows at zeros of", *(f"{level:.0%}" for level in COLUMNS)]
+    return "\n".join(["## Summary", "", *_table(header, rows)])
+
+
+def _reconstruction(methods, columns):
+    """dB at each level, the best one bold; seconds averaged over the levels."""
+    fit = _means(methods, lambda r: r["fit_seconds"])
+    transform = _means(methods, lambda r: r["transform_seconds"])
+    at_level = at_levels(methods, columns)
     best = {
         level: max(
             (at_level[m][level] for m in methods if m != "pca" and at_level[m][level] is not None),
@@ -235,9 +272,11 @@ def draw(dataset, methods, path):
 
 def report(table, figures, prefix):
     """Print the tables of all data sets in the file and draw their figures."""
-    for dataset, methods in by_dataset(table.read().values()).items():
+    datasets = by_dataset(table.read().values())
+    for dataset, methods in datasets.items():
         print(f"\n{markdown(dataset, methods)}")
         if any(method != "raw" for method in methods):
             path = figures / f"{prefix}_{dataset}.png"
             draw(dataset, methods, path)
             print(f"figure: {path}")
+    print(f"\n{summary(datasets)}")

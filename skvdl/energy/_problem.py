@@ -221,8 +221,9 @@ class Problem:
         # below its reach the relaxation is a parabola, and stretches what the threshold leaves
         room = (1.0 - step * self.bend).clamp_min_(torch.finfo(V.dtype).eps)
         if self.positive:
-            stretched = torch.sub(V, threshold).div_(room).relu_()
-            return V.copy_(torch.where(self.reach > V, stretched, V))
+            # what is stretched is smaller than V below the reach, and larger above it
+            stretched = torch.addcmul(-threshold / room, V, 1.0 / room)
+            return torch.minimum(V, stretched, out=V).relu_()
         stretched = _soft_threshold(V.clone(), threshold).div_(room)
         return V.copy_(torch.where(V.abs() < self.reach, stretched, V))
 

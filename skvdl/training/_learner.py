@@ -29,8 +29,10 @@ _LAM_GAIN = 0.2
 _LEAST_LAM = 1e-30
 # Zeros of the autoencoder that a dictionary starts from, if those of the codes are not known.
 _USUAL_SPARSITY = 0.8
+# Epochs that it takes at most, because it learns few rows by heart.
+_AUTOENCODER_EPOCHS = 300
 # Rows that the principal axes of the data are computed from, at most.
-_AXES_ROWS = 20_000
+_AXES_ROWS = 10_000
 
 
 class EnergyParts(NamedTuple):
@@ -170,7 +172,7 @@ class Learner:
             n_components,
             sparsity=_USUAL_SPARSITY if sparsity is None else sparsity,
             positive=self.energy_settings.positive,
-            max_steps=self.training.max_iter * n_batches,
+            max_steps=min(self.training.max_iter, _AUTOENCODER_EPOCHS) * n_batches,
             generator=generator,
         )
         try:

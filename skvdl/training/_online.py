@@ -129,6 +129,6 @@ class OnlineUpdate(nn.Module):
             slope.masked_fill_(unused[block], 0.0)
             hessian = gram[block, block] + torch.diag(ridge[block])
             factor, _ = torch.linalg.cholesky_ex(hessian)
-            weight[:, block].add_(torch.cholesky_solve(slope.T, factor).T)
+            weight[:, block].addmm_(slope, torch.cholesky_inverse(factor))
         if bias is not None:
             bias.copy_(self.cross[:, -1] / self.gram[-1, -1] - weight @ share[:-1])

@@ -24,7 +24,7 @@ from benchmarks.rivals.factors import NMF, PCA
 from benchmarks.rivals.measures import atoms_found, decibels, labelled_rows, zeros
 from benchmarks.rivals.methods import find_strength
 from benchmarks.rivals.refit import refit
-from benchmarks.rivals.report import TITLES, at_zeros, by_dataset, markdown
+from benchmarks.rivals.report import TITLES, at_zeros, by_dataset, markdown, summary
 
 TINY = Effort(
     alphas=(0.03, 0.1),
@@ -174,6 +174,20 @@ def test_results_are_compared_at_equal_zeros():
     assert "| TopK | **12.00** | **10.00** |" in text
     assert "| SPAMS | 10.50 | - |" in text
     assert "| PCA (dense) | - | 20.00 |" in text
+
+
+def test_summary_sets_the_best_rival_against_vdl():
+    def record(method, level, db):
+        return {"dataset": "wine", "method": method, "level": level, "db": db, "zeros": level}
+
+    records = [
+        record(method, level, db)
+        for method, pair in {"vdl": (12, 9), "topk": (11, 8), "spams": (10, 9.5)}.items()
+        for level, db in zip((0.8, 0.9), pair, strict=True)
+    ]
+    rows = summary(by_dataset(records)).splitlines()
+    assert rows[4] == "| Wine | VDL | - | - | **12.00** | 9.00 |"
+    assert rows[5] == "|  | best rival | - | - | 11.00 | **9.50** |"
 
 
 def test_reconstruction_at_zeros_in_between_and_a_little_beyond():
