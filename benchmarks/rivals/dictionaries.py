@@ -5,6 +5,7 @@ from functools import cached_property
 from time import perf_counter
 
 import numpy as np
+import torch
 from sklearn.decomposition import MiniBatchDictionaryLearning, sparse_encode
 from sklearn.exceptions import ConvergenceWarning
 
@@ -122,11 +123,17 @@ class Spams(_Dictionary):
             batchsize=BATCH,
             iter=max(1, round(self.data.effort.spams_visits / BATCH)),
             verbose=False,
+            # otherwise it takes all cores and leaves them to torch
+            numThreads=torch.get_num_threads(),
         )
         return np.ascontiguousarray(atoms.T)
 
     def lasso(self, X, atoms, alpha):
         codes = spams.lasso(
-            np.asfortranarray(X.T), D=np.asfortranarray(atoms.T), lambda1=alpha, pos=True
+            np.asfortranarray(X.T),
+            D=np.asfortranarray(atoms.T),
+            lambda1=alpha,
+            pos=True,
+            numThreads=torch.get_num_threads(),
         )
         return np.ascontiguousarray(codes.toarray().T)
