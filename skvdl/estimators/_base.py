@@ -46,11 +46,12 @@ from ._scoring import ExplainedVariance
 # max_iter="auto": steps without progress on held-out rows after which training stops, and progress
 # that counts.
 _AUTO_PATIENCE, _AUTO_TOL = 200, 1e-3
-# Rows held out to stop in time and to calibrate: this share, at most so many, none of fewer rows.
-_AUTO_FRACTION, _AUTO_HELD_OUT, _AUTO_LEAST = 0.1, 1000, 100
-# Rows that lam and the encoder's threshold are calibrated on, at most, how many held-out rows
-# suffice, and trials.
-_CALIBRATION_ROWS, _CALIBRATION_LEAST, _CALIBRATION_TRIALS = 500, 50, 12
+# Rows held out to stop in time and to calibrate: this share and at most so many, of few rows a
+# larger share until there are enough, and none of fewer than so many.
+_AUTO_FRACTION, _AUTO_MOST, _AUTO_LEAST = 0.1, 1000, 100
+_AUTO_LARGER_FRACTION, _AUTO_ENOUGH = 0.2, 50
+# Rows that lam and the encoder's threshold are calibrated on, at most, and trials.
+_CALIBRATION_ROWS, _CALIBRATION_TRIALS = 500, 12
 # In further calls of `partial_fit`, so many trials after so many steps.
 _CALIBRATION_TRIALS_AGAIN, _CALIBRATION_STEPS_AGAIN = 3, 8
 # Relative change of the codes at which inference in `fit` stops, as published.
@@ -429,7 +430,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                     "fewer than 2 to learn from; use early_stopping=False or more data."
                 )
         elif (self.max_iter == "auto" or self.lam is None) and len(X) >= _AUTO_LEAST:
-            n_validation = min(round(_AUTO_FRACTION * len(X)), _AUTO_HELD_OUT)
+            few = min(round(_AUTO_LARGER_FRACTION * len(X)), _AUTO_ENOUGH)
+            n_validation = min(max(round(_AUTO_FRACTION * len(X)), few), _AUTO_MOST)
         else:
             every = torch.arange(len(X), device=X.device)
             return every, every[:0]
@@ -679,8 +681,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
 
 
 def _calibration_rows(index: torch.Tensor, held_out: torch.Tensor) -> torch.Tensor:
-    """Indices of rows to calibrate on: those held out, and if they are too few the others too."""
-    rows = held_out if len(held_out) >= _CALIBRATION_LEAST else torch.cat([held_out, index])
+    """Indices of rows to calibrate on: those held out, if any; learnt ones have more zeros."""
+    rows = held_out if len(held_out) else index
     return rows[:: max(1, len(rows) // _CALIBRATION_ROWS)][:_CALIBRATION_ROWS]
 
 
