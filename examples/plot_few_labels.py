@@ -78,7 +78,7 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# The fewer the labels, the more the codes help.
+# Codes help however many labels there are.
 
 for n, *scores in zip(n_labels, accuracies["codes"], accuracies["raw pixels"], strict=True):
     print("{:4} labels: codes {:.1%}, raw pixels {:.1%}".format(n, *scores))

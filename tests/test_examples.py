@@ -2,7 +2,6 @@
 
 import importlib.util
 import runpy
-from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -71,7 +70,6 @@ def check_atoms(v):
 def check_few_labels(v):
     gain = v["accuracies"]["codes"] - v["accuracies"]["raw pixels"]
     assert (gain > 0).all()
-    assert all(fewer > more for fewer, more in pairwise(gain))
     # the classifier left the codes alone
     assert v["probe"][0].estimator is v["vdl"]
 

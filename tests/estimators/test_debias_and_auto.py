@@ -99,15 +99,15 @@ def test_easy_data_end_training_early(kind, many, monkeypatch):
 def test_at_least_one_epoch_is_run(kind, many, monkeypatch):
     monkeypatch.setattr(kind, "_auto_steps", 1)
     model = make(kind, max_iter="auto", batch_size=30).fit(many)
-    assert (model.n_iter_, model.n_steps_) == (1, 9)
+    assert (model.n_iter_, model.n_steps_) == (1, 8)
 
 
 @pytest.mark.parametrize(
     ("params", "learnt"),
     [
-        ({"max_iter": "auto"}, 270),
+        ({"max_iter": "auto"}, 250),
         ({"max_iter": 2}, 300),
-        ({"max_iter": 2, "lam": None}, 270),
+        ({"max_iter": 2, "lam": None}, 250),
         ({"max_iter": 2, "early_stopping": True, "validation_fraction": 0.25}, 225),
     ],
 )
