@@ -2,11 +2,12 @@
 
     SKVDL_DATA_HOME=... python -m benchmarks.bench_network_atoms [--quick] [dataset ...]
 
-Trains the network and the linear decoder with their defaults on digits, MNIST and natural
-patches. Reports the share of an atom's energy below a fifth of the sampling frequency (median and
-lowest tenth of the atoms; white noise has the share of the frequencies themselves), the proximity
-term of the first and the last epoch, and PSNR and zeros of the encoder's codes of validation rows.
-Then trains a network without a regularizer at a constant rate, whose l1 norm should collapse.
+Trains the network and the linear decoder with their defaults on digits, 20 000 rows of MNIST and
+40 000 natural patches, and saves after each. Reports the share of an atom's energy below a fifth
+of the sampling frequency (median and lowest tenth of the atoms; white noise has the share of the
+frequencies themselves), the proximity term of the first and the last epoch, and PSNR and zeros of
+the encoder's codes of validation rows. Then trains a network without a regularizer at a constant
+rate, whose l1 norm should collapse.
 """
 
 import sys
@@ -85,7 +86,10 @@ def run(name, sizes):
 def main(arguments):
     quick = "--quick" in arguments
     names = [a for a in arguments if a != "--quick"] or list(DATASETS)
-    results = {name: run(name, QUICK if quick else SIZES) for name in names}
+    results = {}
+    for name in names:
+        results[name] = run(name, QUICK if quick else SIZES)
+        save("network_atoms", quick=quick, results=results)
     columns = ("low_share", "low_share_lowest_tenth", "proximity_first", "proximity_last")
     columns += ("l1_first", "l1_last", "psnr", "zeros", "seconds")
     rows = [
@@ -94,7 +98,6 @@ def main(arguments):
         for kind, found in kinds.items()
     ]
     print_table(("", *columns), rows)
-    save("network_atoms", quick=quick, results=results)
 
 
 if __name__ == "__main__":
