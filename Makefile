@@ -59,10 +59,10 @@ $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
 	$(call install,-e '.[plot]')
 
 $(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
-	$(call install,-e '.[plot$(comma)images]' --group dev)
+	$(call install,-e '.[plot$(comma)images$(comma)fast]' --group dev)
 
 $(VENV)/.docs: pyproject.toml $(CONSTRAINTS)
-	$(call install,-e '.[plot$(comma)images]' --group docs)
+	$(call install,-e '.[plot$(comma)images$(comma)fast]' --group docs)
 
 clean:
 	rm -rf build dist *.egg-info .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache demo_output

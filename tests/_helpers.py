@@ -120,6 +120,7 @@ def training_settings(**changes):
         "unit_norm": False,
         "weight_decay": 0.0,
         "bias_decay": (0.0, 0.0),
+        "judge_every": 1,
         "n_iter_no_change": None,
         "tol": 1e-4,
         "revive_dead": False,

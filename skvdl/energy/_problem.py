@@ -172,6 +172,12 @@ class Problem:
         self.step = step
         self.hinge_step = step * self.strength
         self.data.set_step(step)
+        if self.counts:
+            self.threshold = step * self.slope
+            # below its reach the relaxation is a parabola, and stretches what the threshold leaves
+            room = (1.0 - step * self.bend).clamp_min_(torch.finfo(self.bend.dtype).eps)
+            self.stretch = 1.0 / room
+            self.offset = self.threshold * -self.stretch
 
     def descend(
         self, Z: torch.Tensor, out: torch.Tensor, deviation: torch.Tensor, *, soft: bool = False
@@ -179,27 +185,42 @@ class Problem:
         """Write the codes after one gradient step and the shrinkage into `out`.
 
         Fresh memory for every intermediate result would cost more than computing it, so the
-        caller lends `deviation` too.
+        caller lends `deviation` too. With `soft`, the l1 norm whose threshold is that of the l0
+        penalty takes its place.
         """
-        if not self.coupled:
-            return self.shrink(self.data.descend(Z, out=out), self.step, soft=soft)
-        threshold = self.settings.variance_threshold
-        _, pull = variance_hinge_force(Z, threshold, deviation=deviation, scratch=out)
-        self.data.descend(Z, out=out)
-        out.addcmul_(deviation, pull.mul_(self.hinge_step))
-        return self.shrink(out, self.step, soft=soft)
-
-    def shrink(self, V: torch.Tensor, step: torch.Tensor, *, soft: bool = False) -> torch.Tensor:
-        """Apply the proximal map of the penalty in place.
-
-        With `soft`, the l1 norm whose threshold is that of the l0 penalty takes its place.
-        """
+        if self.coupled:
+            threshold = self.settings.variance_threshold
+            _, pull = variance_hinge_force(Z, threshold, deviation=deviation, scratch=out)
+            self.data.descend(Z, out=out)
+            out.addcmul_(deviation, pull.mul_(self.hinge_step))
+        else:
+            self.data.descend(Z, out=out)
         if self.counts:
-            return self._shrink_counting(V, step, soft)
+            return self.shrink_count(out, deviation, soft)
+        return self.shrink(out, self.step)
+
+    def shrink(self, V: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        """Apply the proximal map of the l1 norm in place."""
         if self.positive:
             # the threshold is part of the gradient
             return V.relu_()
         return _soft_threshold(V, step * self.lam)
+
+    def shrink_count(self, V: torch.Tensor, room: torch.Tensor, soft: bool) -> torch.Tensor:
+        """Apply the proximal map of the relaxed count in place, using `room` of the same shape.
+
+        With `soft`, the l1 norm with the same threshold takes its place.
+        """
+        if self.positive:
+            if soft:
+                return V.sub_(self.threshold).relu_()
+            # what is stretched is smaller than V below the reach, and larger above it
+            torch.addcmul(self.offset, V, self.stretch, out=room)
+            return torch.minimum(V, room, out=V).relu_()
+        if soft:
+            return _soft_threshold(V, self.threshold)
+        stretched = _soft_threshold(room.copy_(V), self.threshold).mul_(self.stretch)
+        return V.copy_(torch.where(V.abs() < self.reach, stretched, V))
 
     def _relax_counting(self) -> None:
         """Replace the count by its tightest continuous relaxation with the same minima (CEL0).
@@ -213,19 +234,6 @@ class Problem:
         self.slope = (2.0 * self.lam * self.bend).sqrt_()
         tiny = torch.finfo(self.bend.dtype).tiny
         self.reach = (2.0 * self.lam / self.bend.clamp_min(tiny)).sqrt_()
-
-    def _shrink_counting(self, V: torch.Tensor, step: torch.Tensor, soft: bool) -> torch.Tensor:
-        threshold = step * self.slope
-        if soft:
-            return V.sub_(threshold).relu_() if self.positive else _soft_threshold(V, threshold)
-        # below its reach the relaxation is a parabola, and stretches what the threshold leaves
-        room = (1.0 - step * self.bend).clamp_min_(torch.finfo(V.dtype).eps)
-        if self.positive:
-            # what is stretched is smaller than V below the reach, and larger above it
-            stretched = torch.addcmul(-threshold / room, V, 1.0 / room)
-            return torch.minimum(V, stretched, out=V).relu_()
-        stretched = _soft_threshold(V.clone(), threshold).div_(room)
-        return V.copy_(torch.where(V.abs() < self.reach, stretched, V))
 
 
 def _soft_threshold(V: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:

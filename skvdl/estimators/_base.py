@@ -46,6 +46,8 @@ from ._scoring import ExplainedVariance
 # max_iter="auto": steps without progress on held-out rows after which training stops, and progress
 # that counts.
 _AUTO_PATIENCE, _AUTO_TOL = 200, 1e-3
+# Most epochs, and steps between two looks at held-out rows: an epoch of few rows is short.
+_AUTO_EPOCHS, _AUTO_JUDGE = 500, 20
 # Rows held out to stop in time and to calibrate: this share and at most so many, of few rows a
 # larger share until there are enough, and none of fewer than so many.
 _AUTO_FRACTION, _AUTO_MOST, _AUTO_LEAST = 0.1, 1000, 100
@@ -448,9 +450,14 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         """Translate the parameters into settings of the engine."""
         n_batches = len(batch_slices(n_rows, self.batch_size))
         auto = self.max_iter == "auto"
-        max_iter = math.ceil(self._auto_steps / n_batches) if auto else int(self.max_iter)
-        n_iter_no_change, tol = self.n_iter_no_change, self.tol
+        max_iter = (
+            int(self.max_iter)
+            if not auto
+            else (min(math.ceil(self._auto_steps / n_batches), _AUTO_EPOCHS))
+        )
+        judge_every, n_iter_no_change, tol = 1, self.n_iter_no_change, self.tol
         if auto and not self.early_stopping:
+            judge_every = math.ceil(_AUTO_JUDGE / n_batches)
             n_iter_no_change, tol = math.ceil(_AUTO_PATIENCE / n_batches), _AUTO_TOL
         energy = EnergySettings(
             lam=lam,
@@ -472,6 +479,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             unit_norm=self.regularizer == "unit_norm",
             weight_decay=self.weight_decay if self.regularizer == "weight_decay" else 0.0,
             bias_decay=self._checked_bias_decay(),
+            judge_every=judge_every,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             revive_dead=self.revive_dead,

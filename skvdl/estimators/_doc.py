@@ -56,9 +56,9 @@ _PARAMETERS = {
     "sparse_output": """bool
         Whether `transform` returns a CSR matrix.""",
     "max_iter": """int or "auto"
-        Maximum number of epochs. "auto" takes as many as make %(steps)s steps, at least one.
-        It holds out a tenth of the rows, of a few hundred up to a fifth, and stops when their
-        energy no longer improves.""",
+        Maximum number of epochs. "auto" takes as many as make %(steps)s steps, at least one and at
+        most 500. It holds out a tenth of the rows, of a few hundred up to a fifth, and stops when
+        their energy no longer improves.""",
     "batch_size": """int
         Rows per batch. The hinge measures the spread of a component over one batch.""",
     "learning_rate": """{"cosine", "constant"} or int

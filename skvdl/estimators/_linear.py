@@ -37,9 +37,9 @@ class VarianceDictionaryLearning(BaseVDL):
     init : {"autoencoder", "data", "random"}, default="autoencoder"
         How weights are initialised. "autoencoder" first trains a linear autoencoder that keeps the
         largest codes, as many as `target_sparsity` leaves or, if `lam` is given, a fifth of them,
-        for at most 1500 steps, and takes its atoms. "data" points the atoms at samples drawn from
-        the data, which `partial_fit` does instead of training an autoencoder. Both set the encoder
-        to ISTA on these atoms. "random" draws all weights at random.
+        for at most 750 steps and 300 epochs, and takes its atoms. "data" points the atoms at
+        samples drawn from the data, which `partial_fit` does instead of training an autoencoder.
+        Both set the encoder to ISTA on these atoms. "random" draws all weights at random.
 
     penalty : {"l0", "l1"}, default="l0"
         What makes codes sparse: the number of components that are not 0, or the l1 norm. The l0

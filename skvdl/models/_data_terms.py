@@ -98,3 +98,10 @@ class QuadraticTerm(DataTerm):
     @abstractmethod
     def to(self, dtype: torch.dtype) -> "QuadraticTerm":
         """Rebuild the term in another precision, before anything was added or taken out."""
+
+    def factors(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Data and dictionary whose reconstruction error this is, before rows were taken out.
+
+        None if not every entry of the data is seen.
+        """
+        return None

@@ -1,5 +1,7 @@
 """The dictionary: a sample is a weighted sum of atoms."""
 
+from functools import cached_property
+
 import torch
 from torch import nn
 
@@ -189,25 +191,37 @@ class GramTerm(QuadraticTerm):
     def __init__(self, Y: torch.Tensor, W: torch.Tensor) -> None:
         super().__init__(Y, W.shape[1])
         self.W = W
-        scale = 2.0 / Y.shape[1]
-        self.hessian = (W.T @ W).mul_(scale)
-        self.linear = (Y @ W).mul_(scale)
-        self.constant = torch.linalg.vector_norm(Y, dim=1).square_() / Y.shape[1]
         # set by `set_step`
-        self.map = self.shift = self.hessian[:0]
+        self.map = self.shift = W[:0]
 
-    def add(self, *, ridge: float, centre: torch.Tensor | None, tilt: float) -> None:
-        """Fold ridge and tilt into the quadratic."""
-        self.ridge = ridge
-        self.hessian.diagonal().add_(ridge)
-        self.linear.sub_(tilt)
-        if ridge and centre is not None:
-            self.linear.add_(centre, alpha=ridge)
-            self.constant.add_(centre.square().sum(dim=1), alpha=ridge / 2)
+    @cached_property
+    def hessian(self) -> torch.Tensor:
+        """Second derivative, of shape (l, l)."""
+        hessian = (self.W.T @ self.W).mul_(2.0 / self.Y.shape[1])
+        hessian.diagonal().add_(self.ridge)
+        return hessian
+
+    @cached_property
+    def linear(self) -> torch.Tensor:
+        """Minus the gradient at codes of 0, of shape (n, l)."""
+        linear = (self.Y @ self.W).mul_(2.0 / self.Y.shape[1]).sub_(self.tilt)
+        return linear if self.centre is None else linear.add_(self.centre, alpha=self.ridge)
+
+    @cached_property
+    def constant(self) -> torch.Tensor:
+        """Value of codes of 0, of shape (n,)."""
+        constant = torch.linalg.vector_norm(self.Y, dim=1).square_() / self.Y.shape[1]
+        if self.ridge and self.centre is not None:
+            constant.add_(self.centre.square().sum(dim=1), alpha=self.ridge / 2)
+        return constant
 
     def to(self, dtype: torch.dtype) -> "GramTerm":
         """Rebuild the term in another precision."""
         return GramTerm(self.Y.to(dtype), self.W.to(dtype))
+
+    def factors(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Data and dictionary."""
+        return self.Y, self.W
 
     def error_curvature(self) -> torch.Tensor:
         """Bound the second derivative of the reconstruction error."""
@@ -252,8 +266,8 @@ class GramTerm(QuadraticTerm):
 
     def take(self, rows: torch.Tensor) -> None:
         """Keep only some rows; the data themselves are no longer needed."""
-        self.linear = self.linear[rows]
-        self.constant = self.constant[rows]
+        # computed from all rows if they were not yet
+        self.linear, self.constant = self.linear[rows], self.constant[rows]
         if len(self.shift):
             self.shift = self.shift[rows]
 
@@ -286,6 +300,10 @@ class ResidualTerm(QuadraticTerm):
         """Rebuild the term in another precision."""
         seen = None if self.seen is None else self.seen.to(dtype)
         return ResidualTerm(self.Y.to(dtype), self.W.to(dtype), seen)
+
+    def factors(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Data and dictionary, if every entry is seen."""
+        return (self.Y, self.W) if self.seen is None else None
 
     def error_curvature(self) -> torch.Tensor:
         """Bound the second derivative; missing entries can only lower it."""

@@ -6,8 +6,8 @@ from typing import Self
 
 import torch
 
-# Numbers looked at together, to bound memory.
-_CHUNK_ELEMENTS = 2**21
+# Numbers looked at together: few enough to stay in the cache of a processor.
+_CHUNK_ELEMENTS = 2**17
 
 
 class Units:
@@ -84,8 +84,11 @@ class Units:
 
     def _add(self, X: torch.Tensor) -> None:
         """Merge the counts, means and squared deviations of some rows with those so far."""
-        seen = X.isnan().logical_not_()
-        X = X.to(X.dtype if X.device.type == "mps" else torch.float64).nan_to_num(nan=0.0)
+        X = X.to(X.dtype if X.device.type == "mps" else torch.float64)
+        missing = X.isnan()
+        complete = not bool(missing.any())
+        if not complete:
+            X = X.masked_fill(missing, 0.0)
         if self._counts is None:
             peak = X.abs().amax().item()
             # squares of numbers far from 1 would be zero or infinite; a power of 2 costs no digits
@@ -94,10 +97,15 @@ class Units:
             self._means = torch.zeros_like(X[0])
             self._squares = torch.zeros_like(X[0])
         X = X / self._reference
-        n = seen.sum(dim=0).to(X.dtype)
-        total = self._counts + n
+        n = torch.full_like(self._counts, len(X))
+        if not complete:
+            n -= missing.sum(dim=0)
         mean = X.sum(dim=0) / n.clamp_min(1) if self.center else torch.zeros_like(n)
-        squares = ((X - mean) * seen).square().sum(dim=0)
+        deviation = X.sub_(mean)
+        if not complete:
+            deviation.masked_fill_(missing, 0.0)
+        squares = deviation.square_().sum(dim=0)
+        total = self._counts + n
         shift = torch.where(n > 0, mean - self._means, 0.0)
         self._means = self._means + shift * (n / total.clamp_min(1))
         self._squares = (

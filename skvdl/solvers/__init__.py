@@ -6,11 +6,13 @@
 | `RestartingFista` | quadratic data terms | relative change |
 | `BacktrackingFista` | any other data term | gradient mapping |
 | `CountingFista` | quadratic data terms with the l0 penalty | relative change |
-| `ExactLasso` | quadratic data terms, each row by itself | duality gap |
+| `ActiveSetLasso` | the same by row, with numba and on a CPU | duality gap |
+| `ExactLasso` | the same by row, otherwise | duality gap |
 
 `refit` takes the bias of the penalty out of codes.
 """
 
+from ._active_set import ActiveSetLasso
 from ._backtracking import BacktrackingFista
 from ._choice import SolverSettings, choose_solver, codes_by_row
 from ._counting import CountingFista
@@ -20,6 +22,7 @@ from ._refit import refit
 from ._solver import Result, Solver
 
 __all__ = [
+    "ActiveSetLasso",
     "BacktrackingFista",
     "CountingFista",
     "ExactLasso",

@@ -6,6 +6,7 @@ import torch
 
 from ..energy import EnergySettings, Problem
 from ..models import Decoder, QuadraticTerm
+from ._active_set import ActiveSetLasso
 from ._backtracking import BacktrackingFista
 from ._counting import CountingFista
 from ._exact import ExactLasso
@@ -46,6 +47,8 @@ def choose_solver(problem: Problem, settings: SolverSettings) -> Solver:
         return BacktrackingFista(tol, max_iter)
     if problem.counts:
         return CountingFista(tol, max_iter)
+    if settings.exact and ActiveSetLasso.suits(problem):
+        return ActiveSetLasso(tol, max_iter)
     if settings.exact and problem.is_lasso:
         return ExactLasso(tol, max_iter)
     return RestartingFista(tol, max_iter)

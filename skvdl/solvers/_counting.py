@@ -28,28 +28,29 @@ class CountingFista(Solver):
         Z.mul_(problem.data.diagonal() > 0)
         step = problem.component_steps()
         problem.set_step(step)
-        # the lengths of steps are comparable after division by the roots of the steps
-        weight = step.rsqrt()
+        # lengths of moves are comparable after division by the roots of the steps
+        weight = 1.0 / step
         rows = ActiveRows(Z)
         rows.X, rows.C = Z.clone(), Z
         rows.C_new, rows.move = torch.empty_like(Z), torch.empty_like(Z)
-        rows.age = torch.zeros_like(Z[:, :1])
+        # iterations since the last restart, plus 2
+        rows.age = torch.full_like(Z[:, :1], 2.0)
         n_soft = min(_MOST_SOFT, self.max_iter // 3)
         check = n_soft + 2
         for k in range(1, self.max_iter + 1):
             problem.descend(rows.X, rows.C_new, rows.move, soft=k <= n_soft)
             torch.sub(rows.C_new, rows.C, out=rows.move)
-            rows.move.mul_(weight)
-            turn = rows.X.sub_(rows.C_new).mul_(weight).mul_(rows.move).sum(dim=1, keepdim=True)
-            rows.age = torch.where(turn > 0, 0.0, rows.age + 1)
+            uphill = rows.X.sub_(rows.C_new).mul_(rows.move) @ weight > 0
+            rows.age.add_(1.0).masked_fill_(uphill[:, None], 2.0)
             if k == check:
                 check = next_check(k)
-                length = row_norms(rows.move, problem.coupled)
-                done = length <= self.tol * row_norms(rows.C_new * weight, problem.coupled)
+                root = weight.sqrt()
+                length = row_norms(rows.move * root, problem.coupled)
+                done = length <= self.tol * row_norms(rows.C_new * root, problem.coupled)
                 result = rows.retire(done, rows.C_new, k, problem)
                 if result is not None:
                     return result
-            momentum = torch.where(rows.age > 0, (rows.age - 1) / (rows.age + 2), 0.0)
-            torch.addcmul(rows.C_new, rows.move.div_(weight), momentum, out=rows.X)
+            momentum = (1.0 - 3.0 / rows.age).relu_()
+            torch.addcmul(rows.C_new, rows.move, momentum, out=rows.X)
             rows.C, rows.C_new = rows.C_new, rows.C
         return rows.give_up(rows.C, self.max_iter, problem.energy(rows.C))

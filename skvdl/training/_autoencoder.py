@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 # Most steps, and the share of them over which the rate falls to 0 in the end.
-_STEPS, _COOLING = 1500, 0.3
+_STEPS, _COOLING = 750, 0.3
 # Latents that are kept at first, if more are in the end, and the share of the steps over which
 # their number grows. Few latents find atoms that samples have in common, and many of them would
 # hardly move afterwards.
@@ -38,6 +38,8 @@ class Autoencoder(nn.Module):
         Share of latents that are set to 0.
     positive : bool
         Whether latents are non-negative.
+    bias : bool
+        Whether an offset is learnt, which the dictionary then needs as its bias.
     max_steps : int
         Steps to take at most.
     generator : torch.Generator
@@ -56,6 +58,7 @@ class Autoencoder(nn.Module):
         *,
         sparsity: float,
         positive: bool,
+        bias: bool,
         max_steps: int,
         generator: torch.Generator,
     ) -> None:
@@ -71,7 +74,7 @@ class Autoencoder(nn.Module):
         self.decoder = nn.Parameter(nn.functional.normalize(drawn.to(axes.device) @ axes))
         self.encoder = nn.Parameter(self.decoder.detach().clone())
         self.threshold = nn.Parameter(torch.zeros_like(self.decoder[:, 0]))
-        self.offset = nn.Parameter(torch.zeros_like(self.decoder[0]))
+        self.offset = nn.Parameter(torch.zeros_like(self.decoder[0]), requires_grad=bias)
         self.optimizer = torch.optim.Adam(self.parameters(), fused=True)
 
     @torch.enable_grad()

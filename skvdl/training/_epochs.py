@@ -62,13 +62,14 @@ def train(
                 raise FloatingPointError(_divergence_message(learner, epoch))
             last_good = learner.state()
             if X_validation is not None:
-                parts, lam = learner.energy(X_validation), learner.energy_settings.lam
-                means["validation"] = parts.total(lam)
-                best.offer(parts, lam, last_good)
+                if epoch % settings.judge_every == 0:
+                    best.offer(learner, X_validation, epoch, last_good)
+                means["validation"] = best.latest
             history.append(**means)
             if on_epoch is not None:
                 on_epoch(history)
-            if settings.n_iter_no_change and best.stale >= settings.n_iter_no_change:
+            stale = epoch - best.progress
+            if best.state and settings.n_iter_no_change and stale >= settings.n_iter_no_change:
                 break
             if settings.revive_dead and means["dead"] and epoch + 1 < settings.max_iter:
                 learner.revive(used.logical_not(), X[order[: settings.batch_size]])
@@ -134,21 +135,24 @@ def is_finite(means: dict[str, float], learner: Learner) -> bool:
 
 
 class _Best:
-    """The best epoch so far, and the number of epochs since progress of more than `tol`."""
+    """The best epoch so far, and the last one with progress of more than `tol`."""
 
     def __init__(self, tol: float) -> None:
         self.tol = tol
         self.parts: EnergyParts | None = None
         self.state: dict[str, Any] | None = None
-        self.stale = 0
+        self.progress = 0
+        self.latest = math.inf
 
-    def offer(self, parts: EnergyParts, lam: float, state: dict[str, Any]) -> None:
+    def offer(self, learner: Learner, X: torch.Tensor, epoch: int, state: dict[str, Any]) -> None:
+        """Compare the energy of rows after an epoch with that of the best one."""
+        parts, lam = learner.energy(X), learner.energy_settings.lam
         # lam may have changed since the best epoch: both are compared at the present one
-        energy = parts.total(lam)
+        self.latest = parts.total(lam)
         best = math.inf if self.parts is None else self.parts.total(lam)
-        progress = self.parts is None or energy < best - self.tol * abs(best)
-        self.stale = 0 if progress else self.stale + 1
-        if energy < best:
+        if self.parts is None or self.latest < best - self.tol * abs(best):
+            self.progress = epoch
+        if self.latest < best:
             self.parts, self.state = parts, state
 
 

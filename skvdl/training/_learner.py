@@ -1,6 +1,5 @@
 """What learns: decoder, encoder and their optimisers, one step on one batch at a time."""
 
-import copy
 import math
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
@@ -172,6 +171,7 @@ class Learner:
             n_components,
             sparsity=_USUAL_SPARSITY if sparsity is None else sparsity,
             positive=self.energy_settings.positive,
+            bias=self.decoder.bias is not None,
             max_steps=min(self.training.max_iter, _AUTOENCODER_EPOCHS) * n_batches,
             generator=generator,
         )
@@ -212,7 +212,7 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """Copy of all weights, optimiser state and hints."""
         state = {
-            name: copy.deepcopy(part.state_dict())
+            name: _copy(part.state_dict())
             for name, part in vars(self).items()
             if isinstance(part, torch.nn.Module | torch.optim.Optimizer)
         }
@@ -227,7 +227,7 @@ class Learner:
                 self.energy_settings = replace(self.energy_settings, lam=value)
             else:
                 # an optimiser takes tensors as they are and would write into the copy
-                getattr(self, name).load_state_dict(copy.deepcopy(value))
+                getattr(self, name).load_state_dict(_copy(value))
 
     def is_finite(self) -> bool:
         """Whether all weights are finite."""
@@ -361,6 +361,15 @@ class Learner:
             self.hints["curvature"] = self.decoder.curvature()
         self.hints["age"] += 1
         return self.hints["curvature"]
+
+
+def _copy(state: Any) -> Any:
+    """Copy of nested dicts and lists of tensors, in a fraction of the time of `copy.deepcopy`."""
+    if isinstance(state, torch.Tensor):
+        return state.detach().clone()
+    if isinstance(state, dict):
+        return {key: _copy(value) for key, value in state.items()}
+    return [_copy(value) for value in state] if isinstance(state, list) else state
 
 
 def _adam(model: Decoder | LISTA) -> torch.optim.Adam:

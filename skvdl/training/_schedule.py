@@ -28,6 +28,8 @@ class TrainingSettings:
         Weight decay of the decoder's matrices.
     bias_decay : (float, float)
         Weight decay of the decoder's biases and of the encoder's.
+    judge_every : int
+        Number of epochs after which the validation energy is computed again.
     n_iter_no_change : int or None
         Number of epochs without an improvement of the validation energy after which training
         stops; with None it never does.
@@ -51,6 +53,7 @@ class TrainingSettings:
     unit_norm: bool
     weight_decay: float
     bias_decay: tuple[float, float]
+    judge_every: int
     n_iter_no_change: int | None
     tol: float
     revive_dead: bool

@@ -7,7 +7,13 @@ from _helpers import gaps, make_decoder, randn, solve
 from sklearn.linear_model import Lasso
 
 from skvdl.models._linear import GramTerm, ResidualTerm
+from skvdl.solvers import _active_set
 from skvdl.solvers._exact import minimise_on_face, step_within_face
+
+
+@pytest.fixture(autouse=True)
+def _no_numba(monkeypatch):
+    monkeypatch.setattr(_active_set, "_has_numba", lambda: False)
 
 
 @pytest.mark.parametrize("kind", [GramTerm, ResidualTerm])

@@ -20,21 +20,22 @@ def sparse_rows(n=600, n_components=12, n_features=10, seed=0):
     return (randn(n, n_components, seed=seed + 2).abs() + 0.5) * active @ atoms
 
 
-def make(axes, n_components=12, *, sparsity=0.8, positive=True, max_steps=300, seed=0):
+def make(axes, n_components=12, *, sparsity=0.8, positive=True, bias=True, max_steps=300, seed=0):
     return Autoencoder(
         axes,
         n_components,
         sparsity=sparsity,
         positive=positive,
+        bias=bias,
         max_steps=max_steps,
         generator=seeded(seed),
     )
 
 
-def make_learner():
+def make_learner(bias=True):
     how = {"generator": seeded(0), "dtype": torch.float64}
     return Learner(
-        LinearDecoder(12, 10, bias=True, **how),
+        LinearDecoder(12, 10, bias=bias, **how),
         LISTA(10, 12, **how),
         EnergySettings(lam=0.01, penalty="l0"),
         SolverSettings(step_size="auto", tol=1e-3, max_iter=5),
@@ -138,7 +139,7 @@ def test_sparser_codes_are_sparse_from_the_start(monkeypatch):
 def test_it_takes_at_most_so_many_steps():
     axes = torch.eye(4)
     assert make(axes, 5, max_steps=7).n_steps == 7
-    assert make(axes, 5, max_steps=10**6).n_steps == 1500
+    assert make(axes, 5, max_steps=10**6).n_steps == 750
 
 
 def test_a_step_looks_at_nothing_on_the_host():
@@ -184,3 +185,24 @@ def test_an_interrupt_keeps_what_was_learnt(monkeypatch):
     assert not torch.equal(learner.decoder.weight, before)
     norms = learner.decoder.weight.norm(dim=0)
     torch.testing.assert_close(norms, torch.ones_like(norms))
+
+
+def test_atoms_of_a_dictionary_without_a_bias_explain_the_mean():
+    # all rows are near one point, which an offset would take away from the atoms
+    X = 5.0 + 0.1 * randn(200, 10, seed=0)
+    share = {}
+    for bias in (True, False):
+        learner = make_learner(bias)
+        learner.start_from_autoencoder(X, torch.arange(200), seeded(1))
+        directions = torch.nn.functional.normalize(learner.decoder.weight.detach(), dim=0)
+        share[bias] = (directions.sum(dim=0) / 10**0.5).max().item()
+    assert share[False] > 0.99
+
+
+def test_offset_is_learnt_only_with_a_bias():
+    Y = 1.0 + randn(50, 4, seed=0)
+    for bias in (True, False):
+        autoencoder = make(torch.eye(4, dtype=Y.dtype), 5, bias=bias, max_steps=20)
+        for number in range(autoencoder.n_steps):
+            autoencoder.step(Y, number)
+        assert bool((autoencoder.dictionary()[1] != 0).any()) == bias

@@ -1,0 +1,333 @@
+"""Lasso codes row by row, compiled: the active-set method behind `ActiveSetLasso`.
+
+Everything is in double precision. A row whose support has k of l components costs about
+``rounds * k * l + k^3 / 3`` multiplications, all of them in the cache of one core.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+Array = np.ndarray
+
+# Sweeps of coordinate descent before each solution on the support.
+_SWEEPS = 2
+# Solutions on the support before the gradient is computed again.
+_SOLUTIONS = 50
+# Components that may join the support in a round, unless it is larger: it can double.
+_JOINING = 8
+# Smallest pivot, relative to the diagonal: below it, an atom is a combination of the others.
+_PIVOT = 1e-9
+
+# Sums may be reordered, so that they are computed several terms at a time.
+_compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+
+
+@_compiled
+def solve_rows(
+    hessian: Array,
+    linear: Array,
+    constant: Array,
+    lam: float,
+    positive: bool,
+    tol: float,
+    max_rounds: int,
+    codes: Array,
+    gaps: Array,
+    energies: Array,
+    n_rounds: Array,
+) -> None:
+    """Minimise ``constant - linear z + z hessian z / 2 + lam ||z||_1`` for each row.
+
+    Starts from `codes`, which are overwritten, and stops at a relative duality gap of `tol`. The
+    gap that a row ends with, in `gaps`, says whether it got there.
+    """
+    n_rows, size = linear.shape
+    grad = np.empty(size)
+    inside = np.zeros(size, np.bool_)
+    index = np.empty(size, np.int64)
+    z, residual, target, scratch = np.empty((4, size))
+    # rows that start a power of 2 apart would compete for the same places of the cache
+    gram, factor = np.empty((size, size + 8)), np.empty((size, size + 8))
+    for i in range(n_rows):
+        b = linear[i]
+        k = 0
+        for j in range(size):
+            if codes[i, j] != 0.0:
+                index[k] = j
+                z[k] = codes[i, j]
+                inside[j] = True
+                k += 1
+        _gather(hessian, gram, index, 0, k)
+        if _energy_above_zeros(b, lam, index, z, k, gram) > 0.0:
+            # a start that is worse than codes of zeros is of no use
+            for a in range(k):
+                inside[index[a]] = False
+            k = 0
+        factored = 0
+        last_gap = math.inf
+        for n_round in range(max_rounds):
+            n_rounds[i] = n_round + 1
+            k, factored, solved = _minimise_on_support(
+                b, lam, positive, index, z, inside, k, factored,
+                gram, factor, residual, target, scratch,
+            )  # fmt: skip
+            # minus the gradient of the quadratic
+            grad[:] = b
+            for a in range(k):
+                row, amplitude = hessian[index[a]], z[a]
+                for j in range(size):
+                    grad[j] -= amplitude * row[j]
+            gaps[i], energies[i], peak = _relative_gap(
+                b, constant[i], lam, positive, index, z, k, grad
+            )
+            if gaps[i] <= tol:
+                break
+            level, n_new = _joining_level(grad, lam, peak, positive, inside, max(_JOINING, k))
+            if n_new == 0 and solved and gaps[i] > last_gap / 2:
+                # nothing is left to improve but rounding errors
+                break
+            last_gap = gaps[i]
+            start = k
+            for j in range(size):
+                if not inside[j] and (grad[j] if positive else abs(grad[j])) > level:
+                    index[k] = j
+                    z[k] = 0.0
+                    inside[j] = True
+                    k += 1
+            _gather(hessian, gram, index, start, k)
+        codes[i] = 0.0
+        for a in range(k):
+            codes[i, index[a]] = z[a]
+            inside[index[a]] = False
+
+
+@_compiled
+def _minimise_on_support(
+    b: Array,
+    lam: float,
+    positive: bool,
+    index: Array,
+    z: Array,
+    inside: Array,
+    k: int,
+    factored: int,
+    gram: Array,
+    factor: Array,
+    residual: Array,
+    target: Array,
+    scratch: Array,
+) -> tuple[int, int, bool]:
+    """Minimise over the components in `index`; those that end at 0 leave it."""
+    for _ in range(_SOLUTIONS):
+        _coordinate_descent(b, lam, positive, index, z, k, gram, residual)
+        k, factored = _drop_zeros(
+            index, z, residual, inside, k, factored, gram, factor, target, scratch
+        )
+        _factorise(gram, factor, factored, k)
+        factored = k
+        _solve_factored(lam, z, residual, k, factor, target)
+        share = 1.0
+        for a in range(k):
+            if target[a] * z[a] < 0.0:
+                share = min(share, z[a] / (z[a] - target[a]))
+        if share == 1.0:
+            z[:k] = target[:k]
+            return k, factored, True
+        for a in range(k):
+            crossing = z[a] / (z[a] - target[a]) if target[a] * z[a] < 0.0 else math.inf
+            # what is in the way ends at 0 exactly
+            z[a] = 0.0 if crossing <= share else z[a] + share * (target[a] - z[a])
+    return k, factored, False
+
+
+@_compiled
+def _gather(hessian: Array, gram: Array, index: Array, start: int, k: int) -> None:
+    """Copy the rows of the Hessian's part on the support from `start` on."""
+    for a in range(start, k):
+        row = hessian[index[a]]
+        for c in range(a + 1):
+            gram[a, c] = row[index[c]]
+            gram[c, a] = gram[a, c]
+
+
+@_compiled
+def _coordinate_descent(
+    b: Array,
+    lam: float,
+    positive: bool,
+    index: Array,
+    z: Array,
+    k: int,
+    gram: Array,
+    residual: Array,
+) -> None:
+    """Some sweeps over the components in `index`."""
+    for a in range(k):
+        total = b[index[a]]
+        for c in range(k):
+            total -= gram[a, c] * z[c]
+        residual[a] = total
+    for _ in range(_SWEEPS):
+        for a in range(k):
+            bend, old = gram[a, a], z[a]
+            pull = residual[a] + bend * old
+            new = 0.0
+            if pull > lam:
+                new = (pull - lam) / bend
+            elif pull < -lam and not positive:
+                new = (pull + lam) / bend
+            change = new - old
+            if change != 0.0:
+                z[a] = new
+                for c in range(k):
+                    residual[c] -= change * gram[a, c]
+
+
+@_compiled
+def _drop_zeros(
+    index: Array,
+    z: Array,
+    residual: Array,
+    inside: Array,
+    k: int,
+    factored: int,
+    gram: Array,
+    factor: Array,
+    cosines: Array,
+    sines: Array,
+) -> tuple[int, int]:
+    """Take components that are 0 out of the support, the Gram matrix and its factor."""
+    kept = 0
+    for a in range(k):
+        kept += z[a] != 0.0
+    if kept == k:
+        return k, factored
+    for a in range(k - 1, -1, -1):
+        if z[a] == 0.0:
+            inside[index[a]] = False
+            if a < factored:
+                _downdate(factor, a, factored, cosines, sines)
+                factored -= 1
+    row = 0
+    for a in range(k):
+        if z[a] != 0.0:
+            column = 0
+            for c in range(k):
+                if z[c] != 0.0:
+                    gram[row, column] = gram[a, c]
+                    column += 1
+            row += 1
+    row = 0
+    for a in range(k):
+        if z[a] != 0.0:
+            index[row] = index[a]
+            residual[row] = residual[a]
+            z[row] = z[a]
+            row += 1
+    return kept, factored
+
+
+@_compiled
+def _downdate(factor: Array, p: int, k: int, cosines: Array, sines: Array) -> None:
+    """Take row `p` out of a Cholesky factor of `k` rows, by rotations of its columns."""
+    for a in range(p, k - 1):
+        row, lower = factor[a], factor[a + 1]
+        row[:p] = lower[:p]
+        # each rotation zeroes the entry right of the diagonal of one row
+        carried = lower[p]
+        for c in range(p, a):
+            row[c] = cosines[c] * carried + sines[c] * lower[c + 1]
+            carried = cosines[c] * lower[c + 1] - sines[c] * carried
+        row[a] = math.hypot(carried, lower[a + 1])
+        cosines[a] = carried / row[a]
+        sines[a] = lower[a + 1] / row[a]
+
+
+@_compiled
+def _factorise(gram: Array, factor: Array, start: int, k: int) -> None:
+    """Cholesky factor, of which the rows before `start` are known."""
+    for a in range(start, k):
+        for c in range(a):
+            total = gram[a, c]
+            for q in range(c):
+                total -= factor[a, q] * factor[c, q]
+            factor[a, c] = total / factor[c, c]
+        total = gram[a, a]
+        for q in range(a):
+            total -= factor[a, q] * factor[a, q]
+        factor[a, a] = math.sqrt(max(total, _PIVOT * gram[a, a]))
+
+
+@_compiled
+def _solve_factored(
+    lam: float, z: Array, residual: Array, k: int, factor: Array, target: Array
+) -> None:
+    """Write the minimum over the support, with the signs of `z`, into `target`."""
+    for a in range(k):
+        total = residual[a] - math.copysign(lam, z[a])
+        for q in range(a):
+            total -= factor[a, q] * target[q]
+        target[a] = total / factor[a, a]
+    for a in range(k - 1, -1, -1):
+        target[a] /= factor[a, a]
+        for q in range(a):
+            target[q] -= factor[a, q] * target[a]
+    for a in range(k):
+        target[a] += z[a]
+
+
+@_compiled
+def _energy_above_zeros(b: Array, lam: float, index: Array, z: Array, k: int, gram: Array) -> float:
+    """Energy of codes minus that of codes of zeros."""
+    total = 0.0
+    for a in range(k):
+        slope = -b[index[a]]
+        for c in range(k):
+            slope += gram[a, c] * z[c] / 2
+        total += slope * z[a] + lam * abs(z[a])
+    return total
+
+
+@_compiled
+def _relative_gap(
+    b: Array,
+    constant: float,
+    lam: float,
+    positive: bool,
+    index: Array,
+    z: Array,
+    k: int,
+    grad: Array,
+) -> tuple[float, float, float]:
+    """Relative duality gap and energy, as in `Problem.relative_gap`, and the largest slope."""
+    peak = 0.0
+    for j in range(len(grad)):
+        peak = max(peak, grad[j] if positive else abs(grad[j]))
+    product, overlap, norm = 0.0, 0.0, 0.0
+    for a in range(k):
+        product += b[index[a]] * z[a]
+        overlap += grad[index[a]] * z[a]
+        norm += abs(z[a])
+    error = constant - (product + overlap) / 2
+    energy = error + lam * norm
+    shrink = min(1.0, lam / peak) if peak > 0.0 else 1.0
+    gap = energy - shrink * (2 * error + overlap - shrink * error)
+    return gap / max(energy, np.finfo(np.float64).tiny), energy, peak
+
+
+@_compiled
+def _joining_level(
+    grad: Array, lam: float, peak: float, positive: bool, inside: Array, most: int
+) -> tuple[float, int]:
+    """Slope above which components join the support, so that few do, and their number."""
+    level = lam
+    while True:
+        n_new = 0
+        for j in range(len(grad)):
+            if not inside[j] and (grad[j] if positive else abs(grad[j])) > level:
+                n_new += 1
+        if n_new <= most:
+            return level, n_new
+        level += 0.3 * (peak - level)
