@@ -32,6 +32,7 @@ def solve_rows(
     lam: float,
     positive: bool,
     tol: float,
+    single: bool,
     max_rounds: int,
     codes: Array,
     gaps: Array,
@@ -41,7 +42,8 @@ def solve_rows(
     """Minimise ``constant - linear z + z hessian z / 2 + lam ||z||_1`` for each row.
 
     Starts from `codes`, which are overwritten, and stops at a relative duality gap of `tol`. The
-    gap that a row ends with, in `gaps`, says whether it got there.
+    gap that a row ends with, in `gaps`, says whether it got there. With `single`, it is the gap of
+    codes rounded to single precision.
     """
     n_rows, size = linear.shape
     grad = np.empty(size)
@@ -73,14 +75,15 @@ def solve_rows(
                 b, lam, positive, index, z, inside, k, factored,
                 gram, factor, residual, target, scratch,
             )  # fmt: skip
-            # minus the gradient of the quadratic
+            # minus the gradient of the quadratic, at the codes that are returned
             grad[:] = b
             for a in range(k):
-                row, amplitude = hessian[index[a]], z[a]
+                target[a] = np.float32(z[a]) if single else z[a]
+                row, amplitude = hessian[index[a]], target[a]
                 for j in range(size):
                     grad[j] -= amplitude * row[j]
             gaps[i], energies[i], peak = _relative_gap(
-                b, constant[i], lam, positive, index, z, k, grad
+                b, constant[i], lam, positive, index, target, k, grad
             )
             if gaps[i] <= tol:
                 break

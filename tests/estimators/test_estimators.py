@@ -219,7 +219,7 @@ def test_codes_collapse_without_a_regularizer_only(digits):
     common = {"max_iter": 60, "lam": 0.02, "learning_rate_init": 0.1, "learning_rate": "constant"}
     trend = {}
     for regularizer in REGULARIZERS:
-        model = published(VDL, regularizer=regularizer, encoder=None, **common).fit(X)
+        model = published(VDL, regularizer=regularizer, encoder=None, init="data", **common).fit(X)
         l1 = model.history_["l1"]
         trend[regularizer] = l1[-1] / l1[10]
     assert trend.pop(None) < 0.85
