@@ -1,11 +1,11 @@
 """From data to codes after training, chunk by chunk."""
 
-import sys
 import warnings
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
+from .._caller import caller_level
 from ..energy import EnergySettings
 from ..models import LISTA, Decoder, Units
 from ..solvers import SolverSettings, codes_by_row, refit
@@ -60,7 +60,9 @@ class Coder:
     @torch.no_grad()
     def __call__(self, Y: torch.Tensor) -> torch.Tensor:
         """Codes of some rows, given in the units of the data."""
-        Y = self.units.apply(Y)
+        return finite(self._codes(self.units.apply(Y)), self._divergence_message(Y))
+
+    def _codes(self, Y: torch.Tensor) -> torch.Tensor:
         if not self.look_for_nan:
             return self._complete(Y)
         missing = Y.isnan()
@@ -92,6 +94,12 @@ class Coder:
             return Z
         return refit(self.decoder, Y, Z, positive=self.energy_settings.positive, seen=seen)
 
+    def _divergence_message(self, Y: torch.Tensor) -> str:
+        step_size = self.solver_settings.step_size
+        if isinstance(step_size, str):
+            return f"Codes are not finite: the data or the weights are too large for {Y.dtype}."
+        return f"Codes are not finite with step_size={step_size}; use step_size='auto'."
+
     def warn(self) -> None:
         """Warn once of all rows that did not converge, at the user's line of code."""
         if self.n_missed:
@@ -104,14 +112,9 @@ class Coder:
             )
 
 
-def caller_level() -> int:
-    """Return the stack level of the user's code, for a warning by the calling function."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def _is_ours(module: str) -> bool:
-    # scikit-learn wraps transform, and calls it in pipelines and searches
-    return module.partition(".")[0] in ("skvdl", "sklearn")
+def finite(values: torch.Tensor, message: str) -> torch.Tensor:
+    """Return values if all of them are finite, and raise FloatingPointError otherwise."""
+    # a norm takes no memory
+    if not torch.linalg.vector_norm(values, torch.inf).isfinite():
+        raise FloatingPointError(message)
+    return values
