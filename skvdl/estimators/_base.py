@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ from ..energy import EnergySettings
 from ..models import LISTA, Decoder, Units
 from ..solvers import SolverSettings
 from ..training import (
+    Best,
+    Checkpoint,
     History,
     Learner,
     TrainingSettings,
@@ -40,10 +43,14 @@ from ..training import (
     train,
     uninterrupted,
 )
+from ._callbacks import CallbackSupportMixin, FitCallbacks
 from ._coding import Coder, finite
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._devices import available_devices, resolve_device
+from ._files import SaveMixin, learner_from_tree, learner_to_tree
+from ._fingerprint import find_checkpoint
 from ._modes import plain_torch
+from ._onnx import DecoderGraph, EncoderGraph, export
 from ._scoring import ExplainedVariance
 
 # max_iter="auto": steps without progress on held-out rows after which training stops, and progress
@@ -88,7 +95,7 @@ _CHANGED_IN_PLACE = (
 )
 
 
-class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
+class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     """What both estimators share: everything except the decoder."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -127,6 +134,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         "tol": [real(least=0)],
         "revive_dead": ["boolean"],
         "warm_start": ["boolean"],
+        "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "device": [StrOptions({"auto", "cpu", "cuda", "mps"})],
         "verbose": ["verbose"],
@@ -139,6 +147,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     _rate_without_bound: ClassVar[float] = 5e-3
     # Weight of the penalty from which the one for `target_sparsity` is looked for.
     _first_lam: ClassVar[float]
+    # What is built again from a file.
+    _decoder_class: ClassVar[type[Decoder]]
     # What the names of the codes' columns begin with.
     _feature_prefix: ClassVar[str]
 
@@ -174,6 +184,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     tol: float
     revive_dead: bool
     warm_start: bool
+    checkpoint: str | os.PathLike[str] | None
     random_state: int | np.random.RandomState | None
     device: str
     verbose: int
@@ -196,23 +207,38 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             The fitted estimator. After an interrupt it has what was learnt until then, after
             divergence the weights of the last good epoch.
         """
-        with self._unchanged_on_error() as afterwards:
+        # before anything is kept to go back to: scikit-learn cleans up after errors too
+        callbacks = FitCallbacks(self, X, y)
+        with self._unchanged_on_error() as afterwards, Checkpoint(self.checkpoint) as checkpoint:
             goes_on = self.warm_start and hasattr(self, "_learner")
             data = self._validate(X, reset=not goes_on, min_samples=2)[0]
             device = resolve_device(self.device, data.dtype)
             if not self.scale:
                 _warn_of_scale(data, look_for_nan=self.missing_values == "nan")
             generator = self._make_generator()
+            known = self._learner if goes_on else None
+            find_checkpoint(checkpoint, self, data, generator, device, known)
             index, held_out = self._split(data, generator)
             units = Units(self.center, self.scale).update(data)
             learner = self._make_learner(data, index, units, generator, device, goes_on)
             judged = len(held_out) > 0 and (self.early_stopping or self.max_iter == "auto")
-            history = History()
+            rows = data[_calibration_rows(index, held_out)]
+            history, best = History(), Best()
             stopped: BaseException | None = None
             try:
-                if not goes_on:
+                if not goes_on and checkpoint.saved is None:
                     self._start(learner, data, index, generator, stream=False)
-                with self._progress(learner.training.max_iter) as on_epoch:
+                n_epochs = learner.training.max_iter
+                done = 0 if checkpoint.saved is None else checkpoint.saved["epoch"]
+                callbacks.begin(n_epochs - done)
+                with self._progress(n_epochs, done) as show:
+
+                    def on_epoch(history: History) -> bool:
+                        show(history)
+                        return callbacks.after_epoch(
+                            lambda: self._fitted_so_far(learner, history, best, rows)
+                        )
+
                     train(
                         learner,
                         data,
@@ -221,6 +247,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                         index=index,
                         held_out=held_out if judged else None,
                         on_epoch=on_epoch,
+                        best=best,
+                        checkpoint=checkpoint,
                     )
             except FloatingPointError as error:
                 if not history.curves["energy"]:
@@ -228,10 +256,13 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 stopped = error
             except KeyboardInterrupt as error:
                 stopped = error
-            rows = data[_calibration_rows(index, held_out)]
             lam = self._calibrate(learner, rows)
             afterwards.enter_context(uninterrupted())
             self._publish(learner, history, len(history.curves["energy"]), lam)
+            if stopped is None:
+                callbacks.end()
+            if not isinstance(stopped, KeyboardInterrupt):
+                checkpoint.remove()
         if stopped is not None:
             raise stopped
         return self
@@ -376,6 +407,36 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         _check_feature_names_in(self, input_features, generate_names=False)
         n_components = self.decoder_.n_components
         return np.asarray([f"{self._feature_prefix}{i}" for i in range(n_components)], dtype=object)
+
+    def export_onnx(self, path: str | os.PathLike[str], *, part: str = "encoder") -> None:
+        """Write the encoder or the decoder as an ONNX graph.
+
+        Mean and scale of the data are part of the graph, which takes any number of rows, in the
+        type that the estimator was fitted with. Needs ``pip install 'skvdl[onnx]'``.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write.
+        part : {"encoder", "decoder"}, default="encoder"
+            The encoder computes what `transform` does with ``transform_method="encoder"`` and
+            ``debias=False``, from an input "X" to an output "codes". Codes that minimise the
+            energy or are refitted come from iterations that stop row by row, and cannot be
+            exported. The decoder computes what `inverse_transform` does, from "codes" to "X_hat".
+        """
+        check_is_fitted(self)
+        units, dtype = self._learner.units, self.decoder_.dtype
+        if part == "decoder":
+            decoder = DecoderGraph(self.decoder_, units, dtype)
+            width = self.decoder_.n_components
+            export(decoder, path, width=width, names=("codes", "X_hat"))
+        elif part != "encoder":
+            raise ValueError(f"part={part!r} must be 'encoder' or 'decoder'.")
+        elif self.encoder_ is None:
+            raise ValueError("There is no encoder to export, because of encoder=None in fit.")
+        else:
+            encoder = EncoderGraph(self.encoder_, units, dtype)
+            export(encoder, path, width=self.n_features_in_, names=("X", "codes"))
 
     @abstractmethod
     def _make_decoder(
@@ -636,6 +697,19 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         self.validation_curve_ = self.history_.get("validation")
         self.n_dead_components_ = (history.curves["dead"] or [0])[-1]
 
+    def _fitted_so_far(
+        self, learner: Learner, history: History, best: Best, rows: torch.Tensor
+    ) -> dict[str, Any]:
+        """Fitted attributes as if training ended now, with `rows` to calibrate on."""
+        learner = copy.deepcopy(learner)
+        if best.state is not None:
+            learner.load_state(best.state)
+        parameters = self.get_params(deep=False)
+        fitted = type(self)(**parameters)
+        lam = fitted._calibrate(learner, rows)
+        fitted._publish(learner, copy.deepcopy(history), len(history.curves["energy"]), lam)
+        return {name: value for name, value in vars(fitted).items() if name not in parameters}
+
     def _coder(self) -> Coder:
         """Build the coder that the parameters of `transform` ask for."""
         return Coder(
@@ -673,15 +747,15 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             yield rows_to_tensor(X[rows], self._learner.device)
 
     @contextmanager
-    def _progress(self, n_epochs: int) -> Iterator[Callable[[History], None] | None]:
+    def _progress(self, n_epochs: int, done: int) -> Iterator[Callable[[History], None]]:
         """Bar with the current energy, share of zeros and dead components, when verbose."""
         if not self.verbose:
-            yield None
+            yield lambda history: None
             return
         name = type(self).__name__
-        with tqdm(total=n_epochs, desc=name, unit="epoch", mininterval=0.5) as bar:
+        with tqdm(total=n_epochs, initial=done, desc=name, unit="epoch", mininterval=0.5) as bar:
 
-            def on_epoch(history: History) -> None:
+            def show(history: History) -> None:
                 latest = {name: values[-1] for name, values in history.curves.items()}
                 bar.set_postfix(
                     energy=f"{latest['energy']:.4f}",
@@ -691,7 +765,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 )
                 bar.update()
 
-            yield on_epoch
+            yield show
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learner")
@@ -719,9 +793,36 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         """Move weights back to the device they were on, or to the CPU if it is missing."""
         super().__setstate__(state)
         if hasattr(self, "_learner"):
-            kind = self.device_.partition(":")[0]
-            self._learner.to(kind if kind in available_devices() else "cpu")
-            self.device_ = str(self._learner.device)
+            self._move_to(self.device_)
+
+    def _move_to(self, device: str) -> None:
+        kind = device.partition(":")[0]
+        self._learner.to(kind if kind in available_devices() else "cpu")
+        self.device_ = str(self._learner.device)
+
+    def _fitted_to_tree(self) -> dict[str, Any] | None:
+        if not hasattr(self, "_learner"):
+            return None
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "learner": learner_to_tree(self._learner),
+            "history": dict(self._history.curves),
+            "n_iter": self.n_iter_,
+            "lam": float(self.lam_),
+            "device": self.device_,
+            "feature_names": None if names is None else names.tolist(),
+        }
+
+    def _fitted_from_tree(self, tree: dict[str, Any]) -> None:
+        learner = learner_from_tree(tree["learner"], self._decoder_class)
+        history = History()
+        history.curves.update(tree["history"])
+        self._publish(learner, history, tree["n_iter"], tree["lam"])
+        self.n_features_in_ = learner.decoder.n_features
+        names = tree["feature_names"]
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object).reshape(self.n_features_in_)
+        self._move_to(tree["device"])
 
 
 def _calibration_rows(index: torch.Tensor, held_out: torch.Tensor) -> torch.Tensor:

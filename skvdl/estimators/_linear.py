@@ -1,5 +1,6 @@
 """Sparse coding with a dictionary."""
 
+import os
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +14,11 @@ from ..solvers import relative_gaps
 from ..training import Learner
 from ._base import BaseVDL
 from ._doc import fill_doc
+from ._files import savable
 from ._modes import plain_torch
 
 
+@savable
 @fill_doc
 class VarianceDictionaryLearning(BaseVDL):
     """Sparse coding with a dictionary.
@@ -107,6 +110,7 @@ class VarianceDictionaryLearning(BaseVDL):
     }
     _auto_steps = 1500
     _first_lam = 0.003
+    _decoder_class = LinearDecoder
     _feature_prefix = "vdl"
 
     def __init__(
@@ -146,6 +150,7 @@ class VarianceDictionaryLearning(BaseVDL):
         tol: float = 1e-4,
         revive_dead: bool = False,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: int = 0,
@@ -184,6 +189,7 @@ class VarianceDictionaryLearning(BaseVDL):
         self.tol = tol
         self.revive_dead = revive_dead
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.device = device
         self.verbose = verbose

@@ -1,5 +1,6 @@
 """Sparse coding with a multi-layer decoder."""
 
+import os
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar
@@ -11,8 +12,10 @@ from .._constraints import whole
 from ..models import NetworkDecoder
 from ._base import BaseVDL
 from ._doc import fill_doc
+from ._files import savable
 
 
+@savable
 @fill_doc
 class NonLinearVDL(BaseVDL):
     """Sparse coding with a multi-layer decoder whose codes are kept from collapsing.
@@ -75,6 +78,7 @@ class NonLinearVDL(BaseVDL):
     }
     _auto_steps = 6000
     _first_lam = 0.005
+    _decoder_class = NetworkDecoder
     _feature_prefix = "vdlnl"
 
     def __init__(
@@ -113,6 +117,7 @@ class NonLinearVDL(BaseVDL):
         tol: float = 1e-4,
         revive_dead: bool = False,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: int = 0,
@@ -150,6 +155,7 @@ class NonLinearVDL(BaseVDL):
         self.tol = tol
         self.revive_dead = revive_dead
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
