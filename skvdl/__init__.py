@@ -7,11 +7,11 @@ The two estimators and `ImageDenoiser` are here. The public modules `datasets`, 
 from importlib import import_module
 from types import ModuleType
 
+from ._version import __version__ as __version__
 from .estimators import VDL, VDLNL, NonLinearVDL, VarianceDictionaryLearning
 from .images import ImageDenoiser
 
 __all__ = ["VDL", "VDLNL", "ImageDenoiser", "NonLinearVDL", "VarianceDictionaryLearning"]
-__version__ = "0.1.0"
 
 _SUBMODULES = ("datasets", "images", "metrics", "paper", "plotting", "preprocessing")
 

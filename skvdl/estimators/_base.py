@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ from ..energy import EnergySettings
 from ..models import LISTA, Decoder, Units
 from ..solvers import SolverSettings
 from ..training import (
+    Best,
+    Checkpoint,
     History,
     Learner,
     TrainingSettings,
@@ -38,9 +41,11 @@ from ..training import (
     run_epoch,
     train,
 )
+from ._callbacks import CallbackSupportMixin, FitCallbacks
 from ._coding import Coder, caller_level
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._devices import available_devices, resolve_device
+from ._fingerprint import find_checkpoint
 from ._scoring import ExplainedVariance
 
 # max_iter="auto": steps without progress on held-out rows after which training stops, and progress
@@ -74,7 +79,7 @@ _READ_AFTER_FIT = (
 )
 
 
-class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
+class BaseVDL(CallbackSupportMixin, DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     """What both estimators share: everything except the decoder."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -113,6 +118,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         "tol": [Interval(Real, 0, None, closed="left")],
         "revive_dead": ["boolean"],
         "warm_start": ["boolean"],
+        "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "device": [StrOptions({"auto", "cpu", "cuda", "mps"})],
         "verbose": ["verbose"],
@@ -160,6 +166,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     tol: float
     revive_dead: bool
     warm_start: bool
+    checkpoint: str | os.PathLike[str] | None
     random_state: int | np.random.RandomState | None
     device: str
     verbose: int
@@ -181,23 +188,38 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             The fitted estimator. After an interrupt it has what was learnt until then, after
             divergence the weights of the last good epoch.
         """
-        with self._unchanged_on_error():
+        # before anything is kept to go back to: scikit-learn cleans up after errors too
+        callbacks = FitCallbacks(self, X, y)
+        with self._unchanged_on_error(), Checkpoint(self.checkpoint) as checkpoint:
             goes_on = self.warm_start and hasattr(self, "_learner")
             data = self._validate(X, reset=not goes_on, min_samples=2)[0]
             device = resolve_device(self.device, data.dtype)
             if not self.scale:
                 _warn_of_scale(data, look_for_nan=self.missing_values == "nan")
             generator = self._make_generator()
+            known = self._learner if goes_on else None
+            find_checkpoint(checkpoint, self, data, generator, device, known)
             index, held_out = self._split(data, generator)
             units = Units(self.center, self.scale).update(data)
             learner = self._make_learner(data, index, units, generator, device, goes_on)
             judged = len(held_out) > 0 and (self.early_stopping or self.max_iter == "auto")
-            history = History()
+            rows = data[_calibration_rows(index, held_out)]
+            history, best = History(), Best()
             stopped: BaseException | None = None
             try:
-                if not goes_on:
+                if not goes_on and checkpoint.saved is None:
                     self._start(learner, data, index, generator, stream=False)
-                with self._progress(learner.training.max_iter) as on_epoch:
+                n_epochs = learner.training.max_iter
+                done = 0 if checkpoint.saved is None else checkpoint.saved["epoch"]
+                callbacks.begin(n_epochs - done)
+                with self._progress(n_epochs, done) as show:
+
+                    def on_epoch(history: History) -> bool:
+                        show(history)
+                        return callbacks.after_epoch(
+                            lambda: self._fitted_so_far(learner, history, best, rows)
+                        )
+
                     train(
                         learner,
                         data,
@@ -206,6 +228,8 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                         index=index,
                         X_validation=data[held_out] if judged else None,
                         on_epoch=on_epoch,
+                        best=best,
+                        checkpoint=checkpoint,
                     )
             except FloatingPointError as error:
                 if not history.curves["energy"]:
@@ -213,9 +237,12 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 stopped = error
             except KeyboardInterrupt as error:
                 stopped = error
-            rows = data[_calibration_rows(index, held_out)]
             lam = self._calibrate(learner, rows)
             self._publish(learner, history, len(history.curves["energy"]), lam)
+            if stopped is None:
+                callbacks.end()
+            if not isinstance(stopped, KeyboardInterrupt):
+                checkpoint.remove()
         if stopped is not None:
             raise stopped
         return self
@@ -610,6 +637,19 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         self.validation_curve_ = self.history_.get("validation")
         self.n_dead_components_ = (history.curves["dead"] or [0])[-1]
 
+    def _fitted_so_far(
+        self, learner: Learner, history: History, best: Best, rows: torch.Tensor
+    ) -> dict[str, Any]:
+        """Fitted attributes as if training ended now, with `rows` to calibrate on."""
+        learner = copy.deepcopy(learner)
+        if best.state is not None:
+            learner.load_state(best.state)
+        parameters = self.get_params(deep=False)
+        fitted = type(self)(**parameters)
+        lam = fitted._calibrate(learner, rows)
+        fitted._publish(learner, copy.deepcopy(history), len(history.curves["energy"]), lam)
+        return {name: value for name, value in vars(fitted).items() if name not in parameters}
+
     def _coder(self) -> Coder:
         """Build the coder that the parameters of `transform` ask for."""
         return Coder(
@@ -642,15 +682,15 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             yield rows_to_tensor(X[rows], self._learner.device)
 
     @contextmanager
-    def _progress(self, n_epochs: int) -> Iterator[Callable[[History], None] | None]:
+    def _progress(self, n_epochs: int, done: int) -> Iterator[Callable[[History], None]]:
         """Bar with the current energy, share of zeros and dead components, when verbose."""
         if not self.verbose:
-            yield None
+            yield lambda history: None
             return
         name = type(self).__name__
-        with tqdm(total=n_epochs, desc=name, unit="epoch", mininterval=0.5) as bar:
+        with tqdm(total=n_epochs, initial=done, desc=name, unit="epoch", mininterval=0.5) as bar:
 
-            def on_epoch(history: History) -> None:
+            def show(history: History) -> None:
                 latest = {name: values[-1] for name, values in history.curves.items()}
                 bar.set_postfix(
                     energy=f"{latest['energy']:.4f}",
@@ -660,7 +700,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 )
                 bar.update()
 
-            yield on_epoch
+            yield show
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learner")

@@ -92,6 +92,10 @@ _PARAMETERS = {
         reconstructed badly.""",
     "warm_start": """bool
         Whether `fit` continues from the result of the previous call.""",
+    "checkpoint": """str, path or None
+        Folder in which `fit` keeps its state while it runs. If it is killed, the same call goes on
+        from there, and the result is the same. A finished `fit` removes its file. See
+        :ref:`checkpoints`.""",
     "random_state": """int, RandomState instance or None
         Seed of the initial weights, the shuffling and the validation split.""",
     "device": """{"auto", "cpu", "cuda", "mps"}

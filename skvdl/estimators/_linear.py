@@ -1,5 +1,6 @@
 """Sparse coding with a dictionary."""
 
+import os
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -145,6 +146,7 @@ class VarianceDictionaryLearning(BaseVDL):
         tol: float = 1e-4,
         revive_dead: bool = False,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: int = 0,
@@ -183,6 +185,7 @@ class VarianceDictionaryLearning(BaseVDL):
         self.tol = tol
         self.revive_dead = revive_dead
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.device = device
         self.verbose = verbose

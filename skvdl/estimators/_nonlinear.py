@@ -1,5 +1,6 @@
 """Sparse coding with a multi-layer decoder."""
 
+import os
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar
@@ -113,6 +114,7 @@ class NonLinearVDL(BaseVDL):
         tol: float = 1e-4,
         revive_dead: bool = False,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: int = 0,
@@ -150,6 +152,7 @@ class NonLinearVDL(BaseVDL):
         self.tol = tol
         self.revive_dead = revive_dead
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.device = device
         self.verbose = verbose

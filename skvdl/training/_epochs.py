@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
+from ._checkpoint import Checkpoint
 from ._history import History, RunningMeans
-from ._learner import EnergyParts, Learner
+from ._learner import Learner
+from ._run import Best, Run
 from ._schedule import batch_slices
 
 
@@ -19,7 +20,9 @@ def train(
     history: History,
     index: torch.Tensor | None = None,
     X_validation: torch.Tensor | None = None,
-    on_epoch: Callable[[History], None] | None = None,
+    on_epoch: Callable[[History], bool | None] | None = None,
+    best: Best | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> None:
     """Run epochs until `max_iter` is reached or the validation energy stops improving.
 
@@ -40,7 +43,11 @@ def train(
     X_validation : torch.Tensor of shape (n_validation, n_features), optional
         Rows to judge epochs by.
     on_epoch : callable, optional
-        Called with the history after every epoch.
+        Called with the history after every epoch; training stops if it returns True.
+    best : Best, optional
+        Where the best epoch is kept.
+    checkpoint : Checkpoint, optional
+        Where the state is written to now and then. Training goes on from what it has saved.
 
     Raises
     ------
@@ -50,33 +57,37 @@ def train(
     settings = learner.training
     if index is None:
         index = torch.arange(len(X), device=X.device)
-    best = _Best(settings.tol)
-    last_good = learner.state()
+    best = Best() if best is None else best
+    checkpoint = Checkpoint(None) if checkpoint is None else checkpoint
+    run = Run(learner, generator, history, best, checkpoint)
     try:
-        for epoch in range(settings.max_iter):
-            order = torch.randperm(len(index), generator=generator, device=generator.device)
-            order = index[order.to(index.device)]
-            means, used = run_epoch(learner, X, order=order, epoch=epoch)
+        for epoch in range(run.epoch, settings.max_iter):
+            order = run.shuffle(index)
+            means, used = run_epoch(
+                learner, X, order=order, epoch=epoch, running=run.running, on_step=run.after_step
+            )
             if not is_finite(means, learner):
-                learner.load_state(last_good)
+                learner.load_state(run.last_good)
                 raise FloatingPointError(_divergence_message(learner, epoch))
-            last_good = learner.state()
+            run.last_good = learner.state()
             if X_validation is not None:
                 if epoch % settings.judge_every == 0:
-                    best.offer(learner, X_validation, epoch, last_good)
+                    best.offer(learner, X_validation, epoch, run.last_good)
                 means["validation"] = best.latest
             history.append(**means)
-            if on_epoch is not None:
-                on_epoch(history)
-            stale = epoch - best.progress
-            if best.state and settings.n_iter_no_change and stale >= settings.n_iter_no_change:
-                break
-            if settings.revive_dead and means["dead"] and epoch + 1 < settings.max_iter:
+            stops = on_epoch is not None and bool(on_epoch(history))
+            if best.state and settings.n_iter_no_change:
+                stops |= epoch - best.progress >= settings.n_iter_no_change
+            stops |= epoch + 1 == settings.max_iter
+            if settings.revive_dead and means["dead"] and not stops:
                 learner.revive(used.logical_not(), X[order[: settings.batch_size]])
+            run.after_epoch(settings.max_iter if stops else epoch + 1)
+            if stops:
+                break
     except KeyboardInterrupt:
         # it may have come in the middle of a step, or of a divergence that was not noticed yet
         if not learner.is_finite():
-            learner.load_state(last_good)
+            learner.load_state(run.last_good)
         if settings.unit_norm:
             learner.decoder.normalise()
         raise
@@ -92,6 +103,8 @@ def run_epoch(
     *,
     order: torch.Tensor | None = None,
     epoch: int | None = None,
+    running: RunningMeans | None = None,
+    on_step: Callable[[], None] | None = None,
 ) -> tuple[dict[str, float], torch.Tensor]:
     """Take one step on every batch of `X`.
 
@@ -106,6 +119,11 @@ def run_epoch(
     epoch : int, optional
         Number of epochs before this one, which sets the learning rates. By default the rates
         stay as they are.
+    running : RunningMeans, optional
+        Statistics of the steps of this epoch that were taken already, to which the others are
+        added; none by default.
+    on_step : callable, optional
+        Called after every step.
 
     Returns
     -------
@@ -116,8 +134,8 @@ def run_epoch(
     """
     n_rows = len(X) if order is None else len(order)
     slices = batch_slices(n_rows, learner.training.batch_size)
-    running = RunningMeans()
-    for i, rows in enumerate(slices):
+    running = RunningMeans() if running is None else running
+    for i, rows in enumerate(slices[running.n_steps :], running.n_steps):
         if epoch is not None:
             learner.set_rates(*learner.training.rates(epoch + i / len(slices)))
         Y = X[rows] if order is None else X[order[rows]]
@@ -126,34 +144,14 @@ def run_epoch(
         if not stats["energy"].isfinite():
             # later steps cannot recover, and their inference would use up all iterations
             break
+        if on_step is not None:
+            on_step()
     return running.means(), running.used
 
 
 def is_finite(means: dict[str, float], learner: Learner) -> bool:
     """Whether the means of an epoch and all weights are finite."""
     return all(math.isfinite(value) for value in means.values()) and learner.is_finite()
-
-
-class _Best:
-    """The best epoch so far, and the last one with progress of more than `tol`."""
-
-    def __init__(self, tol: float) -> None:
-        self.tol = tol
-        self.parts: EnergyParts | None = None
-        self.state: dict[str, Any] | None = None
-        self.progress = 0
-        self.latest = math.inf
-
-    def offer(self, learner: Learner, X: torch.Tensor, epoch: int, state: dict[str, Any]) -> None:
-        """Compare the energy of rows after an epoch with that of the best one."""
-        parts, lam = learner.energy(X), learner.energy_settings.lam
-        # lam may have changed since the best epoch: both are compared at the present one
-        self.latest = parts.total(lam)
-        best = math.inf if self.parts is None else self.parts.total(lam)
-        if self.parts is None or self.latest < best - self.tol * abs(best):
-            self.progress = epoch
-        if self.latest < best:
-            self.parts, self.state = parts, state
 
 
 def _divergence_message(learner: Learner, epoch: int) -> str:

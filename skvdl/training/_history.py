@@ -1,6 +1,7 @@
 """What is remembered of every epoch."""
 
 from collections import defaultdict
+from typing import Any
 
 import torch
 
@@ -32,8 +33,17 @@ class RunningMeans:
     come and go, and fragment the heap by megabytes per second.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, state: dict[str, Any] | None = None, device: torch.device | None = None
+    ) -> None:
         self.n_steps = 0
+        if state is not None and state["n_steps"]:
+            self.n_steps, self.names = state["n_steps"], state["names"]
+            self.totals, self.used = state["totals"].to(device), state["used"].to(device)
+
+    def state(self) -> dict[str, Any]:
+        """Everything, to go on from."""
+        return vars(self)
 
     def add(self, stats: dict[str, torch.Tensor]) -> None:
         """Add the statistics of one step; those of ``used`` are joined instead."""

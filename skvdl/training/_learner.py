@@ -223,6 +223,8 @@ class Learner:
         for name, value in state.items():
             if name == "hints":
                 self.hints = value.copy()
+                if self.hints["curvature"] is not None:
+                    self.hints["curvature"] = self.hints["curvature"].to(self.device)
             elif name == "lam":
                 self.energy_settings = replace(self.energy_settings, lam=value)
             else:
