@@ -1,17 +1,18 @@
 """Sparse coding with variance regularisation, compatible with scikit-learn.
 
-The two estimators and `ImageDenoiser` are here. The public modules `datasets`, `images`, `metrics`,
-`paper`, `plotting` and `preprocessing` need not be imported. All other modules are private.
+The two estimators, `ImageDenoiser` and `load` are here. The public modules `datasets`, `images`,
+`metrics`, `paper`, `plotting` and `preprocessing` need not be imported. All other modules are
+private.
 """
 
 from importlib import import_module
 from types import ModuleType
 
 from ._version import __version__ as __version__
-from .estimators import VDL, VDLNL, NonLinearVDL, VarianceDictionaryLearning
+from .estimators import VDL, VDLNL, NonLinearVDL, VarianceDictionaryLearning, load
 from .images import ImageDenoiser
 
-__all__ = ["VDL", "VDLNL", "ImageDenoiser", "NonLinearVDL", "VarianceDictionaryLearning"]
+__all__ = ["VDL", "VDLNL", "ImageDenoiser", "NonLinearVDL", "VarianceDictionaryLearning", "load"]
 
 _SUBMODULES = ("datasets", "images", "metrics", "paper", "plotting", "preprocessing")
 

@@ -45,6 +45,7 @@ from ._callbacks import CallbackSupportMixin, FitCallbacks
 from ._coding import Coder, caller_level
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._devices import available_devices, resolve_device
+from ._files import SaveMixin, learner_from_tree, learner_to_tree
 from ._fingerprint import find_checkpoint
 from ._scoring import ExplainedVariance
 
@@ -79,7 +80,7 @@ _READ_AFTER_FIT = (
 )
 
 
-class BaseVDL(CallbackSupportMixin, DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
+class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     """What both estimators share: everything except the decoder."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -131,6 +132,8 @@ class BaseVDL(CallbackSupportMixin, DocLinkMixin, TransformerMixin, BaseEstimato
     _rate_without_bound: ClassVar[float] = 5e-3
     # Weight of the penalty from which the one for `target_sparsity` is looked for.
     _first_lam: ClassVar[float]
+    # What is built again from a file.
+    _decoder_class: ClassVar[type[Decoder]]
     # What the names of the codes' columns begin with.
     _feature_prefix: ClassVar[str]
 
@@ -723,9 +726,36 @@ class BaseVDL(CallbackSupportMixin, DocLinkMixin, TransformerMixin, BaseEstimato
         """Move weights back to the device they were on, or to the CPU if it is missing."""
         super().__setstate__(state)
         if hasattr(self, "_learner"):
-            kind = self.device_.partition(":")[0]
-            self._learner.to(kind if kind in available_devices() else "cpu")
-            self.device_ = str(self._learner.device)
+            self._move_to(self.device_)
+
+    def _move_to(self, device: str) -> None:
+        kind = device.partition(":")[0]
+        self._learner.to(kind if kind in available_devices() else "cpu")
+        self.device_ = str(self._learner.device)
+
+    def _fitted_to_tree(self) -> dict[str, Any] | None:
+        if not hasattr(self, "_learner"):
+            return None
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "learner": learner_to_tree(self._learner),
+            "history": dict(self._history.curves),
+            "n_iter": self.n_iter_,
+            "lam": float(self.lam_),
+            "device": self.device_,
+            "feature_names": None if names is None else names.tolist(),
+        }
+
+    def _fitted_from_tree(self, tree: dict[str, Any]) -> None:
+        learner = learner_from_tree(tree["learner"], self._decoder_class)
+        history = History()
+        history.curves.update(tree["history"])
+        self._publish(learner, history, tree["n_iter"], tree["lam"])
+        self.n_features_in_ = learner.decoder.n_features
+        names = tree["feature_names"]
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object).reshape(self.n_features_in_)
+        self._move_to(tree["device"])
 
 
 def _calibration_rows(index: torch.Tensor, held_out: torch.Tensor) -> torch.Tensor:

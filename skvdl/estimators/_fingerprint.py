@@ -80,7 +80,7 @@ def hash_rows(X: torch.Tensor) -> str:
     n_rows = max(1, _CHUNK_ELEMENTS // X.shape[1])
     for start in range(0, len(X), n_rows):
         chunk = X[start : start + n_rows].cpu().numpy()
-        digest.update(memoryview(np.ascontiguousarray(chunk)))
+        digest.update(chunk.tobytes())
     return digest.hexdigest()
 
 

@@ -14,8 +14,10 @@ from ..solvers import relative_gaps
 from ..training import Learner
 from ._base import BaseVDL
 from ._doc import fill_doc
+from ._files import savable
 
 
+@savable
 @fill_doc
 class VarianceDictionaryLearning(BaseVDL):
     """Sparse coding with a dictionary.
@@ -107,6 +109,7 @@ class VarianceDictionaryLearning(BaseVDL):
     }
     _auto_steps = 1500
     _first_lam = 0.003
+    _decoder_class = LinearDecoder
     _feature_prefix = "vdl"
 
     def __init__(

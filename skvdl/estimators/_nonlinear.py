@@ -12,8 +12,10 @@ from sklearn.utils._param_validation import Interval
 from ..models import NetworkDecoder
 from ._base import BaseVDL
 from ._doc import fill_doc
+from ._files import savable
 
 
+@savable
 @fill_doc
 class NonLinearVDL(BaseVDL):
     """Sparse coding with a multi-layer decoder whose codes are kept from collapsing.
@@ -76,6 +78,7 @@ class NonLinearVDL(BaseVDL):
     }
     _auto_steps = 6000
     _first_lam = 0.005
+    _decoder_class = NetworkDecoder
     _feature_prefix = "vdlnl"
 
     def __init__(

@@ -18,6 +18,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from .._doc_link import DocLinkMixin
+from ..estimators import SaveMixin, from_tree, savable, to_tree
 from ._files import images_of, one_image
 from ._groups import refine
 from ._inpainting import fill_gaps
@@ -34,7 +35,8 @@ _READ_BY_INPAINT = ("patch_size", "stride", "sigma", "verbose")
 _READ_BY_TRANSFORM = (*_READ_BY_INPAINT, "n_refinements")
 
 
-class ImageDenoiser(DocLinkMixin, TransformerMixin, BaseEstimator):
+@savable
+class ImageDenoiser(SaveMixin, DocLinkMixin, TransformerMixin, BaseEstimator):
     """Denoise images, or fill gaps in them, by sparse codes of their patches.
 
     `fit` learns a dictionary of patches, from clean pictures or from the noisy image itself.
@@ -239,6 +241,20 @@ class ImageDenoiser(DocLinkMixin, TransformerMixin, BaseEstimator):
         self._check_ready(_READ_BY_INPAINT)
         with one_image(image).opened() as pixels:
             return self._inpaint(pixels, mask)
+
+    def _fitted_to_tree(self) -> dict[str, Any] | None:
+        if not hasattr(self, "estimator_"):
+            return None
+        return {
+            "estimator": to_tree(self.estimator_),
+            "n_channels": self.n_channels_,
+            "patch_size": int(self.patch_size_),
+        }
+
+    def _fitted_from_tree(self, tree: dict[str, Any]) -> None:
+        self.estimator_ = from_tree(tree["estimator"])
+        self.n_channels_ = tree["n_channels"]
+        self.patch_size_ = tree["patch_size"]
 
     def _check_ready(self, names: tuple[str, ...]) -> None:
         """Refuse to work before `fit`, or with parameters that were set to bad values after it."""

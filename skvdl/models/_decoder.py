@@ -1,6 +1,7 @@
 """What every decoder has; autograd does for a new one what the others do by hand."""
 
 from abc import ABC, abstractmethod
+from typing import Self
 
 import torch
 from torch import nn
@@ -31,6 +32,11 @@ class Decoder(nn.Module, ABC):
     @abstractmethod
     def forward(self, Z: torch.Tensor) -> torch.Tensor:
         """Reconstruct data from codes."""
+
+    @classmethod
+    def from_weights(cls, weights: dict[str, torch.Tensor]) -> Self:
+        """Build a decoder with the weights of a `state_dict`, to which its shape is fitted."""
+        raise TypeError(f"A {cls.__name__} cannot be built from its weights alone.")
 
     @property
     def layer_sizes(self) -> list[int]:

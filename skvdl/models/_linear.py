@@ -1,6 +1,7 @@
 """The dictionary: a sample is a weighted sum of atoms."""
 
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import nn
@@ -50,6 +51,20 @@ class LinearDecoder(Decoder):
             n_features, n_components, fan_in=n_components, generator=generator, dtype=dtype
         )
         self.bias = nn.Parameter(torch.zeros_like(self.weight[:, 0])) if bias else None
+
+    @classmethod
+    def from_weights(cls, weights: dict[str, torch.Tensor]) -> Self:
+        """Build a dictionary with the weights of a `state_dict`."""
+        n_features, n_components = weights["weight"].shape
+        decoder = cls(
+            n_components,
+            n_features,
+            bias="bias" in weights,
+            generator=torch.Generator(device="cpu"),
+            dtype=weights["weight"].dtype,
+        )
+        decoder.load_state_dict(weights)
+        return decoder
 
     def forward(self, Z: torch.Tensor) -> torch.Tensor:
         """Reconstruct data from codes."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import nn
@@ -56,6 +56,21 @@ class NetworkDecoder(Decoder):
             uniform_parameter(width, fan_in=inputs, generator=generator, dtype=dtype)
             for inputs, width in pairwise(sizes[:-1])
         )
+
+    @classmethod
+    def from_weights(cls, weights: dict[str, torch.Tensor]) -> Self:
+        """Build a network with the weights of a `state_dict`."""
+        layers = [value for name, value in weights.items() if name.startswith("weights.")]
+        sizes = [layers[0].shape[1], *(len(layer) for layer in layers)]
+        if any(
+            layer.shape != (b, a) for layer, (a, b) in zip(layers, pairwise(sizes), strict=True)
+        ):
+            raise ValueError("the layers do not fit together")
+        generator = torch.Generator(device="cpu")
+        dtype = layers[0].dtype
+        decoder = cls(sizes[0], sizes[1:-1], sizes[-1], generator=generator, dtype=dtype)
+        decoder.load_state_dict(weights)
+        return decoder
 
     @property
     def layer_sizes(self) -> list[int]:

@@ -10,6 +10,7 @@ import math
 import os
 import uuid
 from collections.abc import Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,13 @@ def _encode(
             copy = tree.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
             tensors[names[id(tree)][0]] = copy
         return {"tensor": names[id(tree)][0]}
-    if tree is None or isinstance(tree, bool | int | str):
+    if tree is None or isinstance(tree, bool | str):
         return tree
-    if isinstance(tree, float):
-        return tree if math.isfinite(tree) else {"float": str(tree)}
+    if isinstance(tree, Integral):
+        return int(tree)
+    if isinstance(tree, Real):
+        value = float(tree)
+        return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(tree, list):
         return [_encode(value, tensors, names) for value in tree]
     if isinstance(tree, tuple):
