@@ -47,6 +47,7 @@ from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_ten
 from ._devices import available_devices, resolve_device
 from ._files import SaveMixin, learner_from_tree, learner_to_tree
 from ._fingerprint import find_checkpoint
+from ._onnx import DecoderGraph, EncoderGraph, export
 from ._scoring import ExplainedVariance
 
 # max_iter="auto": steps without progress on held-out rows after which training stops, and progress
@@ -385,6 +386,36 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         _check_feature_names_in(self, input_features, generate_names=False)
         n_components = self.decoder_.n_components
         return np.asarray([f"{self._feature_prefix}{i}" for i in range(n_components)], dtype=object)
+
+    def export_onnx(self, path: str | os.PathLike[str], *, part: str = "encoder") -> None:
+        """Write the encoder or the decoder as an ONNX graph.
+
+        Mean and scale of the data are part of the graph, which takes any number of rows, in the
+        type that the estimator was fitted with. Needs ``pip install 'skvdl[onnx]'``.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write.
+        part : {"encoder", "decoder"}, default="encoder"
+            The encoder computes what `transform` does with ``transform_method="encoder"`` and
+            ``debias=False``, from an input "X" to an output "codes". Codes that minimise the
+            energy or are refitted come from iterations that stop row by row, and cannot be
+            exported. The decoder computes what `inverse_transform` does, from "codes" to "X_hat".
+        """
+        check_is_fitted(self)
+        units, dtype = self._learner.units, self.decoder_.dtype
+        if part == "decoder":
+            decoder = DecoderGraph(self.decoder_, units, dtype)
+            width = self.decoder_.n_components
+            export(decoder, path, width=width, names=("codes", "X_hat"))
+        elif part != "encoder":
+            raise ValueError(f"part={part!r} must be 'encoder' or 'decoder'.")
+        elif self.encoder_ is None:
+            raise ValueError("There is no encoder to export, because of encoder=None in fit.")
+        else:
+            encoder = EncoderGraph(self.encoder_, units, dtype)
+            export(encoder, path, width=self.n_features_in_, names=("X", "codes"))
 
     @abstractmethod
     def _make_decoder(
