@@ -4,9 +4,9 @@ import contextlib
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -76,8 +76,7 @@ class Checkpoint:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         self._identity = dict(identity)
-        for number in count():
-            path = self.folder / f"{name}{f'-{number}' if number else ''}.safetensors"
+        for path in self._candidates(name):
             self._lock = _Lock.take(path.with_suffix(".lock"))
             if self._lock is not None:
                 break
@@ -87,6 +86,13 @@ class Checkpoint:
             draft.unlink(missing_ok=True)
         if path.exists():
             self._read(stacklevel + 1)
+
+    def _candidates(self, name: str) -> Iterator[Path]:
+        """Files that this fit can use if no other does: first those of fits that were killed."""
+        assert self.folder is not None
+        known = sorted(self.folder.glob(f"{name}*.safetensors"), key=lambda path: path.stem)
+        new = (f"{name}{f'-{number}' if number else ''}.safetensors" for number in count())
+        return chain(known, map(self.folder.joinpath, new))
 
     def _read(self, stacklevel: int) -> None:
         assert self.path is not None
