@@ -1,6 +1,7 @@
 """Models in files: what is loaded is what was saved, and damaged or hostile files are refused."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import skvdl
 from skvdl import ImageDenoiser, NonLinearVDL, VarianceDictionaryLearning
 from skvdl.training import read_tree, write_tree
 
+OLD_FILES = Path(__file__).with_name("data")
 X = np.random.default_rng(0).normal(size=(300, 7)).astype(np.float32)
 HOW = {"n_components": 5, "batch_size": 50, "max_iter": 2, "random_state": 0, "warm_start": True}
 MODELS = {
@@ -233,6 +235,28 @@ def test_a_device_that_is_missing(path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skvdl.estimators._base.available_devices", lambda: ["cpu"])
         assert skvdl.load(path).device_ == "cpu"
+
+
+def test_files_of_earlier_versions_are_read():
+    """Files in `data` stay as they are after a release; `make_old_file` has made them."""
+    files = sorted(OLD_FILES.glob("*.safetensors"))
+    assert len(files) == 2
+    for path in files:
+        estimator = skvdl.load(path)
+        expected = np.load(path.with_suffix(".npz"))
+        found = estimator.transform(expected["X"])
+        np.testing.assert_allclose(found, expected["codes"], rtol=1e-4, atol=1e-5)
+        reconstructed = estimator.inverse_transform(expected["codes"])
+        np.testing.assert_allclose(reconstructed, expected["X_hat"], rtol=1e-4, atol=1e-5)
+        estimator.partial_fit(expected["X"])
+
+
+def make_old_file(estimator, path):
+    """Write a file, and next to it what its model computes."""
+    estimator.fit(X[:60, :4]).save(path)
+    codes = estimator.transform(X[:20, :4])
+    X_hat = estimator.inverse_transform(codes)
+    np.savez(path.with_suffix(".npz"), X=X[:20, :4], codes=codes, X_hat=X_hat)
 
 
 class Subclass(VarianceDictionaryLearning):
