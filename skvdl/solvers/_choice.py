@@ -86,9 +86,9 @@ def codes_by_row(
         The codes.
     """
     problem = Problem(decoder.data_term(Y, seen=seen), energy_settings.by_row())
-    certified = problem.is_lasso and solver_settings.exact and solver_settings.step_size == "auto"
-    found = choose_solver(problem, solver_settings).solve(problem, init)
-    if certified and Y.dtype == torch.float32:
+    solver = choose_solver(problem, solver_settings)
+    found = solver.solve(problem, init)
+    if isinstance(solver, ExactLasso) and Y.dtype == torch.float32:
         assert isinstance(problem.data, QuadraticTerm)
         # solved in double precision, and rounded then: no gradient changes by more than this
         change = l1(found.codes) * (torch.finfo(Y.dtype).eps * problem.data.diagonal().amax())
