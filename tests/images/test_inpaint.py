@@ -50,7 +50,8 @@ def test_gaps_inside_the_grid_cost_no_pass_of_their_own(capsys):
     clean = checkers()
     clean[10:14, 10:20] = np.nan
     fitted(clean, patch_size=8, stride=4, verbose=1).inpaint(clean)
-    assert capsys.readouterr().err.count("inpaint: 100%") == 1
+    # a bar may be drawn several times, but each pass ends its line once
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.float16, np.float32])
