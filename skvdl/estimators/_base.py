@@ -5,7 +5,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -37,6 +37,7 @@ from ..training import (
     is_finite,
     run_epoch,
     train,
+    uninterrupted,
 )
 from ._coding import Coder, caller_level
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
@@ -71,6 +72,17 @@ _READ_AFTER_FIT = (
     "transform_max_iter",
     "missing_values",
     "sparse_output",
+)
+
+# Fitted attributes that share weights or curves, which training changes in place.
+_CHANGED_IN_PLACE = (
+    "_learner",
+    "decoder_",
+    "encoder_",
+    "_history",
+    "history_",
+    "loss_curve_",
+    "validation_curve_",
 )
 
 
@@ -181,7 +193,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             The fitted estimator. After an interrupt it has what was learnt until then, after
             divergence the weights of the last good epoch.
         """
-        with self._unchanged_on_error():
+        with self._unchanged_on_error() as afterwards:
             goes_on = self.warm_start and hasattr(self, "_learner")
             data = self._validate(X, reset=not goes_on, min_samples=2)[0]
             device = resolve_device(self.device, data.dtype)
@@ -215,6 +227,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 stopped = error
             rows = data[_calibration_rows(index, held_out)]
             lam = self._calibrate(learner, rows)
+            afterwards.enter_context(uninterrupted())
             self._publish(learner, history, len(history.curves["energy"]), lam)
         if stopped is not None:
             raise stopped
@@ -239,7 +252,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         self : object
             The estimator, fitted a little further.
         """
-        with self._unchanged_on_error():
+        with self._unchanged_on_error() as afterwards:
             first = not hasattr(self, "_learner")
             # scikit-learn validates parameters in the first call only
             self._validate_params()
@@ -259,10 +272,12 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                     "The energy of these rows is not finite, so they were not learnt from. "
                     "Use scale=True or lower the learning rates."
                 )
-            history = History() if first else self._history
-            history.append(**means)
             rows = data[_calibration_rows(index, index[:0])]
             lam = self._calibrate(learner, rows) if first else self._calibrate_again(learner, rows)
+            # from here on nothing fails and an interrupt comes too late: the history is no copy
+            afterwards.enter_context(uninterrupted())
+            history = History() if first else self._history
+            history.append(**means)
             self._publish(learner, history, 1 if first else self.n_iter_ + 1, lam)
         return self
 
@@ -400,16 +415,21 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return self._validate(X, reset=False)
 
     @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Leave the estimator as it was when what is inside raises."""
+    def _unchanged_on_error(self) -> Iterator[ExitStack]:
+        """Leave the estimator as it was when what is inside raises.
+
+        What is put on the stack is left only after that.
+        """
         attributes = self.__dict__
         before = attributes.copy()
-        try:
-            yield
-        except BaseException:
-            attributes.clear()
-            attributes.update(before)
-            raise
+        with ExitStack() as afterwards:
+            try:
+                yield afterwards
+            except BaseException:
+                with uninterrupted():
+                    attributes.clear()
+                    attributes.update(before)
+                raise
 
     def _make_generator(self) -> torch.Generator:
         """Generator for weights and shuffling; no global random state is read or changed."""
@@ -672,11 +692,16 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle weights on the CPU, so that they can be loaded without any other device."""
+        """Pickle weights on the CPU, so that they can be loaded without any other device.
+
+        What training changes in place is copied: a shallow copy of an estimator can be trained
+        without any effect on the original.
+        """
         state = super().__getstate__().copy()
         if "_learner" in state:
-            learner = copy.deepcopy(self._learner).to("cpu")
-            state.update(_learner=learner, decoder_=learner.decoder, encoder_=learner.encoder)
+            # together, because they share weights and curves
+            state |= copy.deepcopy({name: state[name] for name in _CHANGED_IN_PLACE})
+            state["_learner"].to("cpu")
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

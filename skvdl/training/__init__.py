@@ -6,6 +6,7 @@ Nothing here knows scikit-learn.
 from ._calibration import cut_encoder, find_lam
 from ._epochs import is_finite, run_epoch, train
 from ._history import History
+from ._interrupts import uninterrupted
 from ._learner import Learner
 from ._schedule import TrainingSettings, batch_slices
 
@@ -19,4 +20,5 @@ __all__ = [
     "is_finite",
     "run_epoch",
     "train",
+    "uninterrupted",
 ]

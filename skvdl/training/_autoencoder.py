@@ -8,6 +8,8 @@ because its codes are one matrix product away.
 import torch
 from torch import nn
 
+from ._interrupts import uninterrupted
+
 # Most steps, and the share of them over which the rate falls to 0 in the end.
 _STEPS, _COOLING = 750, 0.3
 # Latents that are kept at first, if more are in the end, and the share of the steps over which
@@ -90,7 +92,7 @@ class Autoencoder(nn.Module):
         codes = keep_largest(latents.relu() if self.positive else latents, share)
         self.optimizer.zero_grad()
         nn.functional.mse_loss(codes @ self.decoder, Y).backward()
-        with torch.no_grad():
+        with torch.no_grad(), uninterrupted():
             atoms, slope = self.decoder, self.decoder.grad
             assert slope is not None
             # a change of the norms would only be undone

@@ -4,6 +4,8 @@ from collections import defaultdict
 
 import torch
 
+from ._interrupts import uninterrupted
+
 
 class History:
     """Averages of every epoch, each under its name.
@@ -21,8 +23,10 @@ class History:
 
     def append(self, **values: float) -> None:
         """Add one epoch."""
-        for name, value in values.items():
-            self.curves[name].append(value)
+        # all curves have the same length at any time
+        with uninterrupted():
+            for name, value in values.items():
+                self.curves[name].append(value)
 
 
 class RunningMeans:

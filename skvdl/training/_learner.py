@@ -15,9 +15,10 @@ from ..energy import (
     mean_squared_error,
     variance_hinge,
 )
-from ..models import LISTA, Decoder, LinearDecoder, Units
+from ..models import LISTA, DataTerm, Decoder, LinearDecoder, Units
 from ..solvers import SolverSettings, choose_solver, codes_by_row
 from ._autoencoder import Autoencoder, principal_axes
+from ._interrupts import uninterrupted
 from ._online import OnlineUpdate
 from ._schedule import TrainingSettings, batch_slices
 
@@ -93,8 +94,10 @@ class Learner:
         self.encoder = encoder
         self.units = Units(center=False, scale=False) if units is None else units
         self.online: OnlineUpdate | None = None
-        self.decoder_optimizer = _adam(decoder)
-        self.encoder_optimizer = None if encoder is None else _adam(encoder)
+        # the first optimiser makes torch import modules, which must not be left half imported
+        with uninterrupted():
+            self.decoder_optimizer = _adam(decoder)
+            self.encoder_optimizer = None if encoder is None else _adam(encoder)
         self.configure(energy_settings, solver_settings, training)
         self._bound_decoder()
         self.n_steps = 0
@@ -220,14 +223,15 @@ class Learner:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go back to a copy made by `state`."""
-        for name, value in state.items():
-            if name == "hints":
-                self.hints = value.copy()
-            elif name == "lam":
-                self.energy_settings = replace(self.energy_settings, lam=value)
-            else:
-                # an optimiser takes tensors as they are and would write into the copy
-                getattr(self, name).load_state_dict(_copy(value))
+        with uninterrupted():
+            for name, value in state.items():
+                if name == "hints":
+                    self.hints = value.copy()
+                elif name == "lam":
+                    self.energy_settings = replace(self.energy_settings, lam=value)
+                else:
+                    # an optimiser takes tensors as they are and would write into the copy
+                    getattr(self, name).load_state_dict(_copy(value))
 
     def is_finite(self) -> bool:
         """Whether all weights are finite."""
@@ -255,21 +259,8 @@ class Learner:
         Z = found.codes
         self.hints["n_iter"] = max(1, round(found.n_iter.sum().item() / len(Y)))
         stats = {"energy": found.energy.mean()}
-        if self.online is not None:
-            assert isinstance(self.decoder, LinearDecoder)
-            stats["reconstruction"] = self.online.learn(self.decoder, Z, Y, seen=seen)
-        else:
-            stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
-            self.decoder_optimizer.step()
-        stats["proximity"] = torch.zeros_like(stats["energy"])
-        if self.encoder_optimizer is not None and prediction is not None:
-            loss = torch.nn.functional.mse_loss(prediction, Z)
-            self.encoder_optimizer.zero_grad()
-            loss.backward()
-            self.encoder_optimizer.step()
-            stats["proximity"] = loss.detach()
-        self._bound_decoder()
-        self.n_steps += 1
+        with uninterrupted():
+            stats |= self._update(Y, seen, Z, prediction, term)
         active = Z != 0
         stats["hinge"] = self._hinge(Z) / HINGE_ROWS
         stats[self.energy_settings.penalty] = self._penalty(Z).mean()
@@ -281,6 +272,33 @@ class Learner:
             # data without any variation would let it vanish, and it could never grow again
             lam = max(self.energy_settings.lam * math.exp(_LAM_GAIN * missing), _LEAST_LAM)
             self.energy_settings = replace(self.energy_settings, lam=lam)
+        return stats
+
+    def _update(
+        self,
+        Y: torch.Tensor,
+        seen: torch.Tensor | None,
+        Z: torch.Tensor,
+        prediction: torch.Tensor | None,
+        term: DataTerm,
+    ) -> dict[str, torch.Tensor]:
+        """Take one step of the decoder and one of the encoder towards the codes of a batch."""
+        stats = {}
+        if self.online is not None:
+            assert isinstance(self.decoder, LinearDecoder)
+            stats["reconstruction"] = self.online.learn(self.decoder, Z, Y, seen=seen)
+        else:
+            stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
+            self.decoder_optimizer.step()
+        stats["proximity"] = torch.zeros_like(stats["reconstruction"])
+        if self.encoder_optimizer is not None and prediction is not None:
+            loss = torch.nn.functional.mse_loss(prediction, Z)
+            self.encoder_optimizer.zero_grad()
+            loss.backward()
+            self.encoder_optimizer.step()
+            stats["proximity"] = loss.detach()
+        self._bound_decoder()
+        self.n_steps += 1
         return stats
 
     @torch.no_grad()
@@ -319,11 +337,12 @@ class Learner:
         components = dead.nonzero()[: len(worst), 0]
         directions = residual[worst[: len(components)]]
         directions /= torch.linalg.vector_norm(directions, dim=1, keepdim=True).clamp_min(1e-12)
-        size = self.decoder.revive(components, directions)
-        if self.encoder is not None:
-            self.encoder.revive(components, directions / size)
-        if self.online is not None:
-            self.online.forget(components)
+        with uninterrupted():
+            size = self.decoder.revive(components, directions)
+            if self.encoder is not None:
+                self.encoder.revive(components, directions / size)
+            if self.online is not None:
+                self.online.forget(components)
 
     def prepare(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Bring rows to the device, out of their units, and split off what is missing.
