@@ -4,7 +4,7 @@ Both are transformers for rows of pixels, and both can be undone.
 """
 
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -17,10 +17,10 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils import Tags, check_array, gen_batches
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._constraints import real, whole
 from ._doc_link import DocLinkMixin
 
 __all__ = ["GlobalScaler", "LocalContrastNormalizer"]
@@ -76,8 +76,8 @@ class GlobalScaler(DocLinkMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
     """
 
     _parameter_constraints = {
-        "mean": [Interval(Real, None, None, closed="neither"), None],
-        "std": [Interval(Real, 0, None, closed="neither"), None],
+        "mean": [real(), None],
+        "std": [real(above=0), None],
     }
 
     def __init__(self, mean: float | None = None, std: float | None = None) -> None:
@@ -239,10 +239,10 @@ class LocalContrastNormalizer(
     """
 
     _parameter_constraints = {
-        "kernel_size": [Interval(Integral, 1, None, closed="left"), tuple],
-        "sigma": [Interval(Real, 0, None, closed="neither")],
+        "kernel_size": [whole(1), tuple],
+        "sigma": [real(above=0)],
         "image_shape": [tuple, None],
-        "floor": [Interval(Real, 0, None, closed="neither")],
+        "floor": [real(above=0)],
         "add_statistics": ["boolean"],
     }
 

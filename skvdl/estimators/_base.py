@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import (
-    Interval,
     StrOptions,
     validate_parameter_constraints,
 )
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tqdm.auto import tqdm
 
+from .._constraints import Number, real, whole
 from .._doc_link import DocLinkMixin
 from ..energy import EnergySettings
 from ..models import LISTA, Decoder, Units
@@ -39,9 +39,10 @@ from ..training import (
     train,
     uninterrupted,
 )
-from ._coding import Coder, caller_level
+from ._coding import Coder, caller_level, finite
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._devices import available_devices, resolve_device
+from ._modes import plain_torch
 from ._scoring import ExplainedVariance
 
 # max_iter="auto": steps without progress on held-out rows after which training stops, and progress
@@ -90,39 +91,39 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     """What both estimators share: everything except the decoder."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "lam": [Interval(Real, 0, None, closed="left"), None],
-        "target_sparsity": [Interval(Real, 0, 1, closed="neither")],
+        "n_components": [whole(1)],
+        "lam": [real(least=0), None],
+        "target_sparsity": [Number(Real, 0, 1, closed="neither")],
         "debias": ["boolean"],
         "center": ["boolean"],
         "scale": ["boolean"],
-        "beta": [Interval(Real, 0, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="left")],
-        "variance_threshold": [Interval(Real, 0, None, closed="neither")],
+        "beta": [real(least=0)],
+        "gamma": [real(least=0)],
+        "variance_threshold": [real(above=0)],
         "regularizer": [StrOptions({"variance", "unit_norm", "weight_decay"}), None],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "weight_decay": [real(least=0)],
         "encoder": [StrOptions({"lista"}), None],
         "positive_code": ["boolean"],
         "transform_method": [StrOptions({"encoder", "fista"})],
-        "transform_tol": [Interval(Real, 0, None, closed="left")],
-        "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
+        "transform_tol": [real(least=0)],
+        "transform_max_iter": [whole(1)],
         "missing_values": [StrOptions({"nan"}), None],
         "sparse_output": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "max_iter": [whole(1), StrOptions({"auto"})],
+        "batch_size": [whole(2)],
         "learning_rate": [
             StrOptions({"cosine", "constant"}),
-            Interval(Integral, 1, None, closed="left"),
+            whole(1),
         ],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-        "encoder_learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate_init": [real(above=0)],
+        "encoder_learning_rate_init": [real(above=0)],
         "bias_decay": ["array-like"],
-        "inference_max_iter": [Interval(Integral, 1, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "inference_max_iter": [whole(1)],
+        "step_size": [real(above=0), StrOptions({"auto"})],
         "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "validation_fraction": [Number(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [whole(1), None],
+        "tol": [real(least=0)],
         "revive_dead": ["boolean"],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
@@ -177,6 +178,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
     verbose: int
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_torch
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Learn decoder and encoder from data.
 
@@ -234,6 +236,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @plain_torch
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Go through data once, in the order given, at constant learning rates.
 
@@ -281,6 +284,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             self._publish(learner, history, 1 if first else self.n_iter_ + 1, lam)
         return self
 
+    @plain_torch
     def transform(self, X: ArrayLike) -> Any:
         """Compute the codes of data, each row by itself.
 
@@ -301,6 +305,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         coder.warn()
         return codes
 
+    @plain_torch
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Reconstruct data from codes.
 
@@ -322,10 +327,10 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                 f"{self.decoder_.n_components}."
             )
         with torch.no_grad():
-            undo = self._learner.units.undo
-            parts = (container.dense(undo(self.decoder_(part))) for part in self._chunks(codes))
-            return container.join(parts, codes.shape[0])
+            parts = map(self._reconstruct, self._chunks(codes))
+            return container.join(map(container.dense, parts), codes.shape[0])
 
+    @plain_torch
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Compute the share of the variance of data that their reconstructions explain.
 
@@ -348,7 +353,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         variance = ExplainedVariance(data, look_for_nan=coder.look_for_nan)
         with torch.no_grad():
             for Y in self._chunks(data):
-                variance.add(Y, coder.units.undo(self.decoder_(coder(Y))))
+                variance.add(Y, self._reconstruct(coder(Y)))
         coder.warn()
         return variance.share()
 
@@ -510,7 +515,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
         return energy, solver, training
 
     def _checked_bias_decay(self) -> tuple[float, float]:
-        weight = Interval(Real, 0, np.inf, closed="left")
+        weight = real(least=0)
         decays = tuple(self.bias_decay) if np.ndim(self.bias_decay) == 1 else ()
         if len(decays) != 2 or not all(map(weight.is_satisfied_by, decays)):
             raise ValueError(
@@ -642,6 +647,11 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
             predict=self.transform_method == "encoder",
             look_for_nan=self.missing_values == "nan",
         )
+
+    def _reconstruct(self, Z: torch.Tensor) -> torch.Tensor:
+        """Reconstructions of codes, in the units of the data."""
+        Y = self._learner.units.undo(self.decoder_(Z))
+        return finite(Y, f"Reconstructions are not finite: they are too large for {Y.dtype}.")
 
     def _lam_in_force(self) -> float:
         """Weight of the penalty of codes of new rows."""

@@ -60,7 +60,9 @@ class Coder:
     @torch.no_grad()
     def __call__(self, Y: torch.Tensor) -> torch.Tensor:
         """Codes of some rows, given in the units of the data."""
-        Y = self.units.apply(Y)
+        return finite(self._codes(self.units.apply(Y)), self._divergence_message(Y))
+
+    def _codes(self, Y: torch.Tensor) -> torch.Tensor:
         if not self.look_for_nan:
             return self._complete(Y)
         missing = Y.isnan()
@@ -92,6 +94,12 @@ class Coder:
             return Z
         return refit(self.decoder, Y, Z, positive=self.energy_settings.positive, seen=seen)
 
+    def _divergence_message(self, Y: torch.Tensor) -> str:
+        step_size = self.solver_settings.step_size
+        if isinstance(step_size, str):
+            return f"Codes are not finite: the data or the weights are too large for {Y.dtype}."
+        return f"Codes are not finite with step_size={step_size}; use step_size='auto'."
+
     def warn(self) -> None:
         """Warn once of all rows that did not converge, at the user's line of code."""
         if self.n_missed:
@@ -102,6 +110,14 @@ class Coder:
                 ConvergenceWarning,
                 stacklevel=caller_level(),
             )
+
+
+def finite(values: torch.Tensor, message: str) -> torch.Tensor:
+    """Return values if all of them are finite, and raise FloatingPointError otherwise."""
+    # a norm takes no memory
+    if not torch.linalg.vector_norm(values, torch.inf).isfinite():
+        raise FloatingPointError(message)
+    return values
 
 
 def caller_level() -> int:

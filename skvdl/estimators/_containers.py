@@ -12,6 +12,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 _DTYPES = [np.float64, np.float32]
+# Numbers that are checked together, to bound memory.
+_CHUNK_ELEMENTS = 2**21
 
 
 class Container:
@@ -91,13 +93,25 @@ def _check_tensor(
                 f"{least} is required."
             )
     X = X.detach()
-    if dtype is None:
-        dtype = X.dtype if X.dtype in (torch.float32, torch.float64) else torch.float32
-    X = X.to(dtype)
-    finite = X.isinf().logical_not() if allow_nan else X.isfinite()
-    if not bool(finite.all()):
-        raise ValueError(f"Input X contains {'' if allow_nan else 'NaN or '}infinity.")
+    if X.is_inference():
+        # autograd refuses them, even where it needs no gradient of them
+        X = X.clone()
+    X = X.to(_float_dtype(X) if dtype is None else dtype)
+    # in chunks, because every test of a number takes memory for its result
+    for rows in X.split(max(1, _CHUNK_ELEMENTS // X.shape[1])):
+        finite = rows.isinf().logical_not_() if allow_nan else rows.isfinite()
+        if not bool(finite.all()):
+            raise ValueError(
+                f"Input X contains {'' if allow_nan else 'NaN, '}infinity or a value too large "
+                f"for {X.dtype}."
+            )
     return X
+
+
+def _float_dtype(X: torch.Tensor) -> torch.dtype:
+    """Type to compute in: single precision if it holds every number of the tensor's own type."""
+    exact = X.dtype.itemsize <= (4 if X.dtype.is_floating_point else 2)
+    return torch.float32 if exact or X.device.type == "mps" else torch.float64
 
 
 def data_to_tensor(
@@ -120,8 +134,8 @@ def data_to_tensor(
     reset : bool
         Whether to set `n_features_in_` rather than compare with it.
     dtype : torch.dtype, optional
-        Type of the result. By default that of the data; arrays of integers become float64,
-        tensors of integers float32.
+        Type of the result. By default that of the data; integers become float64, in tensors
+        float32 if they have 16 bits or less.
     min_samples : int, default=1
         Minimum number of rows.
     allow_nan : bool, default=False

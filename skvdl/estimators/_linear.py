@@ -1,18 +1,19 @@
 """Sparse coding with a dictionary."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from .._constraints import real
 from ..models import LinearDecoder
 from ..solvers import relative_gaps
 from ..training import Learner
 from ._base import BaseVDL
 from ._doc import fill_doc
+from ._modes import plain_torch
 
 
 @fill_doc
@@ -91,7 +92,7 @@ class VarianceDictionaryLearning(BaseVDL):
         **BaseVDL._parameter_constraints,
         "init": [StrOptions({"autoencoder", "data", "random"})],
         "penalty": [StrOptions({"l0", "l1"})],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither"), None],
+        "learning_rate_init": [real(above=0), None],
     }
     _doc_texts = {
         "meaning": """ For
@@ -211,6 +212,7 @@ class VarianceDictionaryLearning(BaseVDL):
         nothing = torch.zeros(1, self.decoder_.n_components, dtype=self.decoder_.dtype)
         return self.inverse_transform(nothing.numpy())[0]
 
+    @plain_torch
     def duality_gap(self, X: ArrayLike) -> Any:
         """Bound how far the energy of codes is above its minimum.
 

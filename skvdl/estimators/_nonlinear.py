@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval
 
+from .._constraints import whole
 from ..models import NetworkDecoder
 from ._base import BaseVDL
 from ._doc import fill_doc
@@ -66,7 +66,7 @@ class NonLinearVDL(BaseVDL):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseVDL._parameter_constraints,
-        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": ["array-like", whole(1)],
     }
     _doc_texts = {
         "meaning": "",
@@ -159,8 +159,8 @@ class NonLinearVDL(BaseVDL):
         sizes = (
             [given] if isinstance(given, Integral) else (list(given) if np.ndim(given) == 1 else [])
         )
-        width = Interval(Integral, 1, None, closed="left")
-        if not sizes or not all(width.is_satisfied_by(s) and s is not True for s in sizes):
+        width = whole(1)
+        if not sizes or not all(width.is_satisfied_by(s) for s in sizes):
             raise ValueError(
                 f"hidden_layer_sizes={given!r} must hold the width of at least one hidden layer, "
                 "positive integers; use VarianceDictionaryLearning for a decoder without any."

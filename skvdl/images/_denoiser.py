@@ -1,6 +1,5 @@
 """The denoiser: learn from patches, code them, refine, fill gaps."""
 
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -10,13 +9,13 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import (
     HasMethods,
-    Interval,
     validate_parameter_constraints,
 )
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from .._constraints import real, whole
 from .._doc_link import DocLinkMixin
 from ._files import images_of, one_image
 from ._groups import refine
@@ -126,11 +125,11 @@ class ImageDenoiser(DocLinkMixin, TransformerMixin, BaseEstimator):
 
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"]), None],
-        "patch_size": [Interval(Integral, 2, None, closed="left")],
-        "stride": [Interval(Integral, 1, None, closed="left")],
-        "sigma": [Interval(Real, 0, np.inf, closed="left"), None],
-        "n_refinements": [Interval(Integral, 0, None, closed="left")],
-        "max_patches": [Interval(Integral, 2, None, closed="left")],
+        "patch_size": [whole(2)],
+        "stride": [whole(1)],
+        "sigma": [real(least=0), None],
+        "n_refinements": [whole(0)],
+        "max_patches": [whole(2)],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }

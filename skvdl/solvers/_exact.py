@@ -38,7 +38,7 @@ class ExactLasso(Solver):
         if fine is not rough:
             fine.set_step(rough.step.to(_finer_dtype(Z)))
         problems = [fine] if fine is rough else [fine, rough]
-        rows = ActiveRows(Z)
+        rows, Z_dtype = ActiveRows(Z), Z.dtype
         rows.Z = Z.to(fine.step.dtype)
         spent = 0
         for number, (n_fista, n_conjugate) in enumerate(_ROUNDS + _LAST_ROUNDS):
@@ -49,9 +49,9 @@ class ExactLasso(Solver):
             Z = _descend(rough, rows.Z.to(rough.step.dtype), n_fista).to(rows.Z.dtype)
             rows.Z = _solve_on_face(rough, fine, Z, n_conjugate)
             spent += n_fista + n_conjugate
-            # half, because rounding the codes to the precision of the data widens the gap a little
-            gap, energy = fine.relative_gap(rows.Z)
-            result = rows.retire(gap <= self.tol / 2, rows.Z, spent, *problems, energy=energy)
+            # of what is returned: rounding to the precision of the data widens the gap
+            gap, energy = fine.relative_gap(rows.Z.to(Z_dtype).to(rows.Z.dtype))
+            result = rows.retire(gap <= self.tol, rows.Z, spent, *problems, energy=energy)
             if result is not None:
                 return result
             if spent == self.max_iter:

@@ -313,9 +313,26 @@ def test_tensors_come_back_as_tensors(kind, method, sparse_output, device, small
     assert model.score(tensor) == pytest.approx(again.score(X), rel=1e-5)
 
 
-def test_integer_tensors_are_converted():
-    X = torch.arange(40).reshape(10, 4)
-    assert make(VDL).fit(X).transform(X).dtype == torch.float32
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (torch.int64, torch.float64),
+        (torch.int32, torch.float64),
+        (torch.int16, torch.float32),
+        (torch.uint8, torch.float32),
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+    ],
+)
+def test_tensors_become_floats_that_hold_their_numbers(given, dtype):
+    X = torch.arange(40).reshape(10, 4).to(given)
+    assert make(VDL).fit(X).transform(X).dtype == dtype
+
+
+def test_large_integers_keep_their_digits(digits):
+    X = torch.from_numpy(digits[0][:200] * 16).to(torch.int64)
+    small, large = (make(VDL).fit(Y).score(Y) for Y in (X, X + 2**40))
+    assert large == pytest.approx(small, abs=0.05)
 
 
 def test_frames_honour_set_output(small):

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -81,9 +82,8 @@ def test_an_interrupt_of_fit_leaves_a_model_that_learns_on(kind, small):
     moments = random.Random(0)
     for _ in range(MOMENTS):
         model = KINDS[kind]()
-        with pytest.raises(KeyboardInterrupt), CtrlC(moments.randint(1, total)):
+        with suppress(KeyboardInterrupt), CtrlC(moments.randint(1, total)):
             model.fit(small)
-            raise KeyboardInterrupt
         if hasattr(model, "decoder_"):
             in_order(model, small)
         else:
@@ -98,9 +98,8 @@ def test_an_interrupt_of_partial_fit_changes_nothing_or_is_too_late(kind, small)
     moments = random.Random(1)
     for _ in range(MOMENTS):
         model = copy.deepcopy(start)
-        with pytest.raises(KeyboardInterrupt), CtrlC(moments.randint(1, total)):
+        with suppress(KeyboardInterrupt), CtrlC(moments.randint(1, total)):
             model.partial_fit(small)
-            raise KeyboardInterrupt
         like = start if model.n_iter_ == start.n_iter_ else done
         assert curves(model) == curves(like)
         np.testing.assert_array_equal(model.transform(small), like.transform(small))
@@ -172,19 +171,18 @@ from skvdl import VDL
 
 class Impatient:
     def find_spec(self, name, path=None, target=None):
-        if name == "torch._dynamo.utils":
+        if name == "torch._dynamo.trace_rules":
             sys.meta_path.remove(self)
             signal.raise_signal(signal.SIGINT)
 
 X = np.random.default_rng(0).normal(size=(40, 5))
 sys.meta_path.insert(0, Impatient())
-lazily = "torch._dynamo.utils" not in sys.modules
 try:
     VDL(4, max_iter=2).fit(X)
 except KeyboardInterrupt:
     print("interrupted")
 else:
-    print("nothing is imported late" if not lazily else "not interrupted")
+    print("not imported" if any(isinstance(f, Impatient) for f in sys.meta_path) else "missed")
 assert np.isfinite(VDL(4, max_iter=2).fit(X).partial_fit(X).transform(X)).all()
 print("fitted")
 """
@@ -195,7 +193,7 @@ def test_an_interrupt_of_the_first_fit_of_a_process_does_not_spoil_later_ones():
         [sys.executable, "-c", FIRST_FIT], capture_output=True, text=True, check=False
     )
     assert found.returncode == 0, found.stderr
-    assert found.stdout.split("\n")[0] in ("interrupted", "nothing is imported late")
+    assert found.stdout.split("\n")[0] in ("interrupted", "not imported")
 
 
 def test_signals_of_others_are_left_alone(small):
