@@ -96,10 +96,8 @@ def test_modes_of_torch_change_nothing(kind, mode, scale, small):
     assert torch.equal(decoded, plain.inverse_transform(codes))
     assert score == plain.score(X)
     # and what was learnt there learns on out here
-    np.testing.assert_array_equal(
-        model.partial_fit(small).transform(small),
-        copy.copy(plain).partial_fit(small).transform(small),
-    )
+    learnt = [m.partial_fit(small).transform(small) for m in (model, plain)]
+    np.testing.assert_array_equal(*learnt)
 
 
 @pytest.mark.parametrize("name", ["n_components", "max_iter", "lam", "gamma", "step_size", "tol"])
