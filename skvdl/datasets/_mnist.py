@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import check_random_state
 
+from .._files import read_array
 from ..preprocessing import GlobalScaler
 from ._dataset import Dataset, find_data_home, scaled_dataset
 from ._idx import plain_or_gz, read_idx
@@ -82,6 +83,8 @@ def fetch_mnist(
         train, train_labels, test, test_labels = _fetch_openml(home, folder, missing)
     else:
         train, train_labels = _read_pair(*paths[:2])
+        if len(train) < 2:
+            raise ValueError(f"{paths[0]} has 1 image; training and validation need one each.")
         test, test_labels = _read_pair(*paths[2:])
         split = _read_split(folder, len(train))
     if split is None:
@@ -113,9 +116,9 @@ def _read_split(folder: Path, n_images: int) -> list[NDArray[np.integer[Any]]] |
     split = []
     for path in paths:
         try:
-            indices = np.load(path)
-        except (EOFError, ValueError) as error:
-            raise ValueError(f"{path} cannot be read as an array: {error}") from error
+            indices = read_array(path)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
         if indices.ndim != 1 or not len(indices) or not np.issubdtype(indices.dtype, np.integer):
             raise ValueError(f"{path} must hold a list of whole numbers.")
         if indices.min() < 0 or indices.max() >= n_images:
@@ -124,7 +127,7 @@ def _read_split(folder: Path, n_images: int) -> list[NDArray[np.integer[Any]]] |
                 f"{n_images} training images."
             )
         split.append(indices)
-    if len(np.intersect1d(*split)):
+    if len(np.intersect1d(split[0], split[1])):
         raise ValueError(f"{paths[0]} and {paths[1]} have images in common.")
     return split
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import check_random_state, check_scalar
 
+from .._files import check_size, decoded, only_files, opened_picture
 from ..preprocessing import GlobalScaler, LocalContrastNormalizer
 from ._dataset import Dataset, find_data_home
 
@@ -118,7 +119,7 @@ def _find_images(folder: Path) -> list[Path]:
             "to a folder that has them in a folder natural."
         )
     visible = (path for path in folder.rglob("*") if not path.name.startswith("."))
-    paths = sorted(path for path in visible if path.suffix.lower() in _SUFFIXES)
+    paths = only_files(path for path in visible if path.suffix.lower() in _SUFFIXES)
     if len(paths) < 3:
         raise ValueError(
             f"{folder} has {len(paths)} images ({', '.join(_SUFFIXES)}), but three "
@@ -143,23 +144,22 @@ def _split_images(
 def _read_grey(path: Path) -> NDArray[np.float32]:
     """Read an image as grey pixels between 0 and 1, resized to the standard short side."""
     try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("Reading images requires Pillow: pip install 'skvdl[images]'") from error
-    try:
-        with Image.open(path) as image:
+        with opened_picture(path) as image:
+            short = min(image.size)
+            if short < _CROP_SIDE:
+                raise ValueError(
+                    f"The image has {image.width} x {image.height} pixels; patches need at least "
+                    f"{_CROP_SIDE} x {_CROP_SIDE}."
+                )
+            size = [round(side * _SHORT_SIDE / short) for side in image.size]
+            check_size(size[0] * size[1])
             deep = image.mode.startswith("I")  # 16 bits per pixel
-            grey = (image if deep else image.convert("L")).convert("F")
-    except Exception as error:  # decoders raise whatever they like
-        raise ValueError(f"{path} cannot be read as an image: {error}") from error
-    short = min(grey.size)
-    if short < _CROP_SIDE:
-        raise ValueError(
-            f"{path} has {grey.width} x {grey.height} pixels; patches need images of at least "
-            f"{_CROP_SIDE} x {_CROP_SIDE}."
-        )
+            grey = decoded(image, "F") if deep else decoded(image, "L", "F")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     if short != _SHORT_SIDE:
-        size = [round(side * _SHORT_SIDE / short) for side in grey.size]
+        from PIL import Image
+
         grey = grey.resize(size, Image.Resampling.BILINEAR)
     return np.asarray(grey, dtype=np.float32) / np.float32(65535 if deep else 255)
 

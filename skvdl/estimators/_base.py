@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tqdm.auto import tqdm
 
+from .._caller import caller_level
 from .._constraints import Number, real, whole
 from .._doc_link import DocLinkMixin
 from ..energy import EnergySettings
@@ -39,7 +40,7 @@ from ..training import (
     train,
     uninterrupted,
 )
-from ._coding import Coder, caller_level, finite
+from ._coding import Coder, finite
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._devices import available_devices, resolve_device
 from ._modes import plain_torch
@@ -218,7 +219,7 @@ class BaseVDL(DocLinkMixin, TransformerMixin, BaseEstimator, ABC):
                         generator=generator,
                         history=history,
                         index=index,
-                        X_validation=data[held_out] if judged else None,
+                        held_out=held_out if judged else None,
                         on_epoch=on_epoch,
                     )
             except FloatingPointError as error:

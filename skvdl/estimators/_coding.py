@@ -1,11 +1,11 @@
 """From data to codes after training, chunk by chunk."""
 
-import sys
 import warnings
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
+from .._caller import caller_level
 from ..energy import EnergySettings
 from ..models import LISTA, Decoder, Units
 from ..solvers import SolverSettings, codes_by_row, refit
@@ -118,16 +118,3 @@ def finite(values: torch.Tensor, message: str) -> torch.Tensor:
     if not torch.linalg.vector_norm(values, torch.inf).isfinite():
         raise FloatingPointError(message)
     return values
-
-
-def caller_level() -> int:
-    """Return the stack level of the user's code, for a warning by the calling function."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def _is_ours(module: str) -> bool:
-    # scikit-learn wraps transform, and calls it in pipelines and searches
-    return module.partition(".")[0] in ("skvdl", "sklearn")

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._files import decoded, only_files, opened_picture, read_array
+
 # What is taken from a folder. Pillow reads all of these, and numpy .npy.
 _SUFFIXES = (
     ".avif",
@@ -114,11 +116,8 @@ def _file(path: Path) -> Source:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    files = sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix.lower() in _SUFFIXES and not path.name.startswith(".") and path.is_file()
-    )
+    visible = (path for path in folder.iterdir() if not path.name.startswith("."))
+    files = only_files(path for path in visible if path.suffix.lower() in _SUFFIXES)
     if not files:
         supported = ", ".join(_SUFFIXES)
         raise ValueError(f"The folder {folder} holds no image. Supported are {supported} files.")
@@ -131,20 +130,8 @@ def _read(path: Path) -> np.ndarray:
         raise ValueError("This is a folder. A list takes image files; pass a folder by itself.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no image file or folder {path}.")
-    with path.open("rb") as file:
-        if path.suffix.lower() == ".npy":
-            try:
-                return np.load(file)
-            except (ValueError, EOFError) as error:
-                raise ValueError(f"The file cannot be read as an array: {error}") from error
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise ImportError("Reading image files takes Pillow: pip install pillow.") from error
-        try:
-            with Image.open(file) as picture:
-                mode = _PLAIN_MODES.get(picture.mode, picture.mode)
-                return np.asarray(picture.convert(mode))
-        # damaged files make Pillow raise many kinds of errors, SyntaxError among them
-        except Exception as error:
-            raise ValueError(f"The file cannot be read as an image: {error}") from error
+    if path.suffix.lower() == ".npy":
+        return read_array(path)
+    with opened_picture(path) as picture:
+        mode = _PLAIN_MODES.get(picture.mode, picture.mode)
+        return np.asarray(decoded(picture, mode))

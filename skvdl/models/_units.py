@@ -29,6 +29,8 @@ class Units:
         What is subtracted, in double precision where the device has it; None without centring.
     scale : float
         What is divided by; 1 without scaling, or if nothing is left after centring.
+    constant : bool
+        Whether nothing is left after centring.
     """
 
     def __init__(self, center: bool, scale: bool) -> None:
@@ -36,7 +38,13 @@ class Units:
         self.scaled = scale
         self.mean: torch.Tensor | None = None
         self.scale = 1.0
+        self.constant = True
         self._counts: torch.Tensor | None = None
+
+    @property
+    def n_seen(self) -> int:
+        """Number of entries that counted so far."""
+        return 0 if self._counts is None else int(self._counts.sum().item())
 
     @torch.no_grad()
     def update(self, X: torch.Tensor) -> Self:
@@ -52,10 +60,10 @@ class Units:
             squares = self._squares.sum().item()
             # of constant data only the rounding error of the mean is left
             rounding = 16 * torch.finfo(self._means.dtype).eps * self._means
-            if squares > (rounding.square() * self._counts).sum().item():
-                self.scale = math.sqrt(squares / self._counts.sum().item()) * self._reference
-            else:
-                self.scale = 1.0
+            self.constant = squares <= (rounding.square() * self._counts).sum().item()
+            self.scale = 1.0
+            if not self.constant:
+                self.scale = math.sqrt(squares / self.n_seen) * self._reference
         return self
 
     def apply(self, Y: torch.Tensor) -> torch.Tensor:

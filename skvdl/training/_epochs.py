@@ -18,12 +18,12 @@ def train(
     generator: torch.Generator,
     history: History,
     index: torch.Tensor | None = None,
-    X_validation: torch.Tensor | None = None,
+    held_out: torch.Tensor | None = None,
     on_epoch: Callable[[History], None] | None = None,
 ) -> None:
     """Run epochs until `max_iter` is reached or the validation energy stops improving.
 
-    With validation rows, the weights of the epoch with the lowest validation energy are kept.
+    With rows held out, the weights of the epoch with the lowest validation energy are kept.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def train(
         The curves, to which every epoch is added.
     index : torch.Tensor of shape (n_rows,), optional
         Rows to learn from, on the device of the data; all by default.
-    X_validation : torch.Tensor of shape (n_validation, n_features), optional
-        Rows to judge epochs by.
+    held_out : torch.Tensor of shape (n_validation,), optional
+        Rows to judge epochs by, on the device of the data.
     on_epoch : callable, optional
         Called with the history after every epoch.
 
@@ -61,9 +61,10 @@ def train(
                 learner.load_state(last_good)
                 raise FloatingPointError(_divergence_message(learner, epoch))
             last_good = learner.state()
-            if X_validation is not None:
+            if held_out is not None:
                 if epoch % settings.judge_every == 0:
-                    best.offer(learner, X_validation, epoch, last_good)
+                    energy = learner.energy(X, held_out)
+                    best.offer(energy, learner.energy_settings.lam, epoch, last_good)
                 means["validation"] = best.latest
             history.append(**means)
             if on_epoch is not None:
@@ -144,9 +145,8 @@ class _Best:
         self.progress = 0
         self.latest = math.inf
 
-    def offer(self, learner: Learner, X: torch.Tensor, epoch: int, state: dict[str, Any]) -> None:
-        """Compare the energy of rows after an epoch with that of the best one."""
-        parts, lam = learner.energy(X), learner.energy_settings.lam
+    def offer(self, parts: EnergyParts, lam: float, epoch: int, state: dict[str, Any]) -> None:
+        """Compare the energy of the rows held out after an epoch with that of the best one."""
         # lam may have changed since the best epoch: both are compared at the present one
         self.latest = parts.total(lam)
         best = math.inf if self.parts is None else self.parts.total(lam)

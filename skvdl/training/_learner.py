@@ -314,17 +314,21 @@ class Learner:
         return codes_by_row(self.decoder, Y, *settings, seen=seen, init=init).codes
 
     @torch.no_grad()
-    def energy(self, X: torch.Tensor) -> EnergyParts:
-        """Mean energy of rows at their `codes`, with the hinge in batches as in training."""
+    def energy(self, X: torch.Tensor, index: torch.Tensor | None = None) -> EnergyParts:
+        """Mean energy of rows at their `codes`, with the hinge in batches as in training.
+
+        The rows are those of `index`, all by default; only a batch of them is copied at a time.
+        """
         settings = self.energy_settings
         fixed, penalty = X.new_zeros(2, device=self.device)
-        for rows in batch_slices(len(X), self.training.batch_size):
-            Y, seen = self.prepare(X[rows])
+        n_rows = len(X) if index is None else len(index)
+        for rows in batch_slices(n_rows, self.training.batch_size):
+            Y, seen = self.prepare(X[rows if index is None else index[rows]])
             Z = self.codes(Y, seen)
             fixed += mean_squared_error(Y, self.decoder(Z), seen).sum()
             fixed += self._hinge(Z) * settings.hinge_weight(len(Z))
             penalty += self._penalty(Z).sum()
-        return EnergyParts((fixed / len(X)).item(), (penalty / len(X)).item())
+        return EnergyParts((fixed / n_rows).item(), (penalty / n_rows).item())
 
     @torch.no_grad()
     def revive(self, dead: torch.Tensor, X: torch.Tensor) -> None:

@@ -2,6 +2,8 @@
 
 import gzip
 import struct
+import subprocess
+import sys
 from urllib.error import URLError
 
 import numpy as np
@@ -165,7 +167,7 @@ def test_mnist_damaged_archive(mnist):
     home, _ = mnist
     path = home / "mnist" / (NAMES["train"][0] + ".gz")
     whole = path.read_bytes()
-    for damaged in (b"no archive", whole[:40] + b"\xff" * 20 + whole[60:], whole[:-8] + b"x" * 8):
+    for damaged in (b"no archive", whole[:200] + b"\xff" * 20 + whole[220:], whole[:-8] + b"x" * 8):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"\.gz is truncated or damaged"):
             fetch_mnist(home)
@@ -223,4 +225,78 @@ def test_mnist_unreadable_or_lonely_split(mnist):
             fetch_mnist(home)
     np.save(path, [0, 1])
     with pytest.raises(FileNotFoundError, match=r"split_val\.npy"):
+        fetch_mnist(home)
+
+
+@pytest.mark.usefixtures("offline")
+def test_mnist_believes_no_header(mnist, suffix):
+    """A small archive may unpack to gigabytes: no more is read than the header promises."""
+    home, _ = mnist
+    path = home / "mnist" / (NAMES["train"][0] + suffix)
+    whole = path.read_bytes() if not suffix else gzip.decompress(path.read_bytes())
+    write(path, whole + bytes(2**20))
+    with pytest.raises(ValueError, match=r"promises 480 bytes, there are more than 480"):
+        fetch_mnist(home)
+    for shape in ((2**32 - 1, 28, 28), (0, 28, 28), (24, 0, 5)):
+        write(path, struct.pack(">4I", 2051, *shape) + bytes(100))
+        with pytest.raises(ValueError, match=r"train-images.* header that promises \d+ bytes"):
+            fetch_mnist(home)
+
+
+BOMB = """
+import resource, sys
+from pathlib import Path
+from skvdl.datasets._idx import read_idx
+resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    read_idx(Path(sys.argv[1]), 3)
+except ValueError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_mnist_archive_that_unpacks_to_much_more(tmp_path):
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(struct.pack(">4I", 2051, 10, 4, 5))
+        for _ in range(200):
+            file.write(bytes(2**20))
+    run = [sys.executable, "-c", BOMB, str(path)]
+    message, grown = subprocess.run(run, capture_output=True, text=True).stdout.splitlines()
+    assert "there are more than 200" in message
+    assert float(grown) < 20
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize("suffix", [""], indirect=True)
+def test_mnist_with_too_few_images(mnist, rng):
+    home, _ = mnist
+    images, labels = (home / "mnist" / name for name in NAMES["train"])
+    write(images, idx(rng.integers(0, 256, (1, 4, 5))))
+    write(labels, idx([1]))
+    with pytest.raises(ValueError, match=r"train-images.* has 1 image"):
+        fetch_mnist(home)
+    write(images, idx(np.empty((0, 4, 5))))
+    with pytest.raises(ValueError, match=r"train-images.* promises 0 bytes"):
+        fetch_mnist(home)
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize("suffix", [""], indirect=True)
+def test_mnist_split_of_another_kind(mnist):
+    home, _ = mnist
+    np.save(home / "mnist" / "split_val.npy", [0, 1])
+    path = home / "mnist" / "split_train.npy"
+    with path.open("wb") as file:
+        np.savez(file, indices=[2, 3])
+    for content in (path.read_bytes(), b"PK\x03\x04 no archive", b"\x80\x04no pickle"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"split_train\.npy.* cannot be read as an array"):
+            fetch_mnist(home)
+    np.lib.format.open_memmap(path, "w+", np.int64, (10,)).flush()
+    header = path.read_bytes().replace(b"(10,), }       ", b"(10000000000,),}")
+    path.write_bytes(header)
+    with pytest.raises(ValueError, match=r"split_train\.npy.* cannot be read as an array"):
         fetch_mnist(home)

@@ -1,5 +1,6 @@
 """Patches of natural images."""
 
+import os
 import pickle
 import sys
 
@@ -269,14 +270,14 @@ def test_no_or_too_few_images(photographs):
 def test_unreadable_image_is_named(photographs, content):
     for path in photographs.iterdir():
         path.write_bytes(path.read_bytes()[:5000] if content == "half" else content)
-    with pytest.raises(ValueError, match=r"\d\.png cannot be read as an image"):
+    with pytest.raises(ValueError, match=r"\d\.png: .*cannot be read as an image"):
         load_natural_patches(photographs, **SMALL)
 
 
 def test_small_image_is_named(photographs):
     for path in photographs.iterdir():
         Image.fromarray(np.zeros((51, 80), dtype=np.uint8)).save(path)
-    with pytest.raises(ValueError, match=r"\d\.png has 80 x 51 pixels.* at least 52 x 52"):
+    with pytest.raises(ValueError, match=r"\d\.png: .* has 80 x 51 pixels.* at least 52 x 52"):
         load_natural_patches(photographs, **SMALL)
 
 
@@ -300,3 +301,18 @@ def test_data_are_arrays_whatever_transformers_are_told_to_return(photographs):
         assert type(digits.X_train) is type(natural.X_val) is np.ndarray
         assert type(digits.to_pixels(digits.X_test)) is np.ndarray
         assert type(natural.to_pixels(natural.X_test)) is np.ndarray
+
+
+def test_what_is_no_file_is_skipped_with_a_warning(photographs):
+    (photographs / "folder.png").mkdir()
+    (photographs / "link.png").symlink_to(photographs / "nowhere.png")
+    os.mkfifo(photographs / "pipe.png")
+    with pytest.warns(UserWarning, match=r"folder\.png.*link\.png.*pipe\.png"):
+        load_natural_patches(photographs, n_train=4, n_val=2, n_test=2)
+
+
+def test_images_that_would_grow_too_large_are_refused_unread(photographs):
+    for path in photographs.iterdir():
+        path.write_bytes(b"P5 60 1000000 255\n")
+    with pytest.raises(ValueError, match=r"\.png: \d+ pixels are too many"):
+        load_natural_patches(photographs, n_train=4, n_val=2, n_test=2)

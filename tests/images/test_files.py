@@ -1,6 +1,8 @@
 """Images as users have them: files of many formats, folders, lists; errors name the file."""
 
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,8 +76,41 @@ def test_folder_skips_what_is_no_image(tmp_path, denoiser):
     Image.fromarray(picture(2)).save(tmp_path / "c.jpeg")
     (tmp_path / "notes.txt").write_text("not an image")
     (tmp_path / ".hidden.png").write_text("not an image")
-    (tmp_path / "folder.png").mkdir()
     assert len(denoiser.transform(tmp_path)) == 2
+
+
+def test_folder_warns_of_what_is_no_file(tmp_path, denoiser):
+    """A pipe would never end, and a link may lead nowhere."""
+    Image.fromarray(picture()).save(tmp_path / "b.png")
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "link.png").symlink_to(tmp_path / "nowhere.png")
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.warns(UserWarning, match=r"folder\.png.*link\.png.*pipe\.png") as caught:
+        assert len(denoiser.transform(tmp_path)) == 1
+    assert Path(caught[0].filename) == Path(__file__)
+    for name in ("link.png", "pipe.png"):
+        with pytest.raises(FileNotFoundError, match=name):
+            denoiser.transform(tmp_path / name)
+        with pytest.raises(FileNotFoundError, match=name):
+            denoiser.transform([tmp_path / name])
+
+
+def test_images_with_too_many_pixels_are_refused_unread(tmp_path, denoiser):
+    path = tmp_path / "large.pgm"
+    path.write_bytes(b"P5 20000 8000 255\n")
+    with pytest.warns(Image.DecompressionBombWarning), pytest.raises(ValueError, match="too many"):
+        denoiser.transform(path)
+    path.write_bytes(b"P5 2000000 800000 255\n")
+    with pytest.raises(ValueError, match=r"large\.pgm.*cannot be read"):
+        denoiser.transform(path)
+
+
+def test_arrays_shorter_than_they_say_are_refused_unread(tmp_path, denoiser):
+    path = tmp_path / "short.npy"
+    np.save(path, np.zeros((100, 100)))
+    path.write_bytes(path.read_bytes().replace(b"(100, 100), }      ", b"(100000,1000000), }"))
+    with pytest.raises(ValueError, match=r"short\.npy.*cannot be read as an array"):
+        denoiser.transform(path)
 
 
 def test_folder_without_images_says_what_is_supported(tmp_path):

@@ -64,12 +64,14 @@ def weights(learner):
 
 def run(learner, *, seed=0, validation=False, on_epoch=None, X=X):
     history = History()
+    rows = torch.arange(len(X) + len(X_VALIDATION), device="cpu")
     train(
         learner,
-        X,
+        torch.cat([X, X_VALIDATION.to(X)]),
         generator=seeded(seed),
         history=history,
-        X_validation=X_VALIDATION if validation else None,
+        index=rows[: len(X)],
+        held_out=rows[len(X) :] if validation else None,
         on_epoch=on_epoch,
     )
     return history
@@ -340,10 +342,7 @@ def test_learns_the_same_on_every_device_from_data_on_the_cpu(device, encoder):
     curves = []
     for where in ("cpu", device):
         learner = make_learner(encoder=encoder, dtype=dtype).to(where)
-        history = History()
-        validation = X_VALIDATION.to(dtype)
-        train(learner, X.to(dtype), generator=seeded(0), history=history, X_validation=validation)
-        curves.append(history.curves)
+        curves.append(run(learner, validation=True, X=X.to(dtype)).curves)
         assert learner.device.type == where
     for name, curve in curves[0].items():
         assert curves[1][name] == pytest.approx(curve, rel=1e-3, abs=1e-5), name
