@@ -1,0 +1,38 @@
+"""Budgets: small and repeatable by default, large and random with --hypothesis-profile=fuzz."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("_promises")
+_always = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),
+}
+settings.register_profile("small", derandomize=True, max_examples=20, **_always)
+settings.register_profile(
+    "fuzz", max_examples=int(os.environ.get("SKVDL_FUZZ_EXAMPLES", "2000")), **_always
+)
+settings.load_profile("small")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def less_work():
+    """Limit iterations: what is promised does not depend on how many there are."""
+    limits = {
+        "skvdl.estimators._base": {"_CALIBRATION_TRIALS": 3, "_CALIBRATION_TRIALS_AGAIN": 2},
+        "skvdl.solvers._refit": {"_ROUNDS": 4, "_CONJUGATE": 6, "_STEPS": 5},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for module, names in limits.items():
+            for name, value in names.items():
+                patch.setattr(f"{module}.{name}", value)
+        yield
+
+
+def pytest_terminal_summary(terminalreporter):
+    from _promises import COUNTS
+
+    terminalreporter.write_line("fuzz: {calls} calls, {errors} refused".format(**COUNTS))
