@@ -1,13 +1,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
+FUZZ_EXAMPLES ?= 2000
 
 PY := $(VENV)/bin/python
 comma := ,
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest docs lint format clean
+.PHONY: help demo test pytest fuzz docs lint format clean
 .NOTPARALLEL:
 
 help:
@@ -15,6 +16,7 @@ help:
 	@echo "  demo    install the package into $(VENV) and run the demonstration"
 	@echo "  test    install the development tools into $(VENV), check style and types, run the tests"
 	@echo "  pytest  run the tests only, with a coverage report"
+	@echo "  fuzz    look for input that breaks a promise, with FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) per test"
 	@echo "  docs    install sphinx into $(VENV) and build the documentation into docs/_build/html"
 	@echo "  lint    check style, formatting and types only"
 	@echo "  format  fix style and formatting in place"
@@ -39,6 +41,10 @@ test: lint pytest
 pytest: $(VENV)/.dev
 	@echo "Running the tests ..."
 	OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(PY) -m pytest -n 2 --dist worksteal --cov=skvdl
+
+fuzz: $(VENV)/.dev
+	@echo "Trying random input ..."
+	OMP_NUM_THREADS=1 SKVDL_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest tests/fuzz --hypothesis-profile=fuzz
 
 docs: $(VENV)/.docs
 	@echo "Running the examples and building the documentation ..."

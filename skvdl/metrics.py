@@ -55,16 +55,22 @@ def psnr(X: ArrayLike, X_hat: ArrayLike, *, data_range: float | None = None) -> 
     if not X.size:
         raise ValueError(f"X of shape {X.shape} is empty.")
     _refuse_missing(X)
+    if not (np.isfinite(X).all() and np.isfinite(X_hat).all()):
+        raise ValueError("X or X_hat contains NaN or infinity.")
     if data_range is None:
-        data_range = float(X.max() - X.min())
+        # halves, because the difference may be too large for a number
+        data_range = 2 * min(float(X.max() / 2 - X.min() / 2), np.finfo(float).max / 2)
         if data_range == 0:
             raise ValueError("The range of the data is 0: X is constant; pass data_range.")
     elif not data_range > 0:
         raise ValueError(f"data_range={data_range} must be positive.")
     # Divided first: squares of very small or very large numbers are 0 or infinite.
-    mse = np.square((X - X_hat) / data_range).mean(axis=1)
-    with np.errstate(divide="ignore"):
-        return float(np.mean(-10 * np.log10(mse)))
+    with np.errstate(divide="ignore", over="ignore"):
+        mse = np.square(X / data_range - X_hat / data_range).mean(axis=1)
+        found = float(np.mean(-10 * np.log10(mse)))
+    if not found > -np.inf:
+        raise FloatingPointError("The error is too large to be squared; scale the data first.")
+    return found
 
 
 def sparsity(codes: ArrayLike | sparse.spmatrix | sparse.sparray) -> float:
@@ -217,13 +223,18 @@ def neg_energy_scorer(estimator: BaseEstimator, X: ArrayLike, y: None = None) ->
         )
     _refuse_missing(_to_float(X))
     codes = estimator.transform(X)
-    error = (_to_float(X) - _to_float(estimator.inverse_transform(codes))) / estimator.scale_
+    reconstructed = _to_float(estimator.inverse_transform(codes))
+    error = (_to_float(X) - reconstructed) / estimator.scale_
     amplitudes = abs(_to_matrix(codes))
     if getattr(estimator, "penalty", "l1") == "l0":
         amplitudes = amplitudes != 0
     norm = amplitudes.sum(dtype=np.float64) / len(error)
     lam = estimator.lam_ if estimator.lam is None else estimator.lam
-    return -float(np.square(error).mean() + lam * norm)
+    with np.errstate(over="ignore"):
+        energy = np.square(error).mean() + lam * norm
+    if not np.isfinite(energy):
+        raise FloatingPointError("The energy is too large for a number; scale the data first.")
+    return -float(energy)
 
 
 def _refuse_missing(X: NDArray[np.float64]) -> None:

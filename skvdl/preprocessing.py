@@ -4,7 +4,6 @@ Both are transformers for rows of pixels, and both can be undone.
 """
 
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._constraints import real, whole
 from ._doc_link import DocLinkMixin
+from ._host import finite, to_host
 
 __all__ = ["GlobalScaler", "LocalContrastNormalizer"]
 
@@ -100,9 +100,14 @@ class GlobalScaler(DocLinkMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         self : object
             The fitted scaler.
         """
-        data = validate_data(self, X, dtype=_FLOATS)
-        mean = data.mean(dtype=np.float64) if self.mean is None else self.mean
-        std = _standard_deviation(data) if self.std is None else self.std
+        X = to_host(X)
+        data = check_array(X, dtype=_FLOATS, estimator=self)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = data.mean(dtype=np.float64) if self.mean is None else self.mean
+            std = _standard_deviation(data) if self.std is None else self.std
+        finite(np.asarray([mean, std]), "Mean and standard deviation")
+        # Feature names are stored last: an error must leave a fitted scaler as it was.
+        validate_data(self, X, skip_check_array=True)
         # Python floats, which do not change the precision of an array.
         self.mean_, self.scale_ = float(mean), float(std) or 1.0
         return self
@@ -121,10 +126,13 @@ class GlobalScaler(DocLinkMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
             The data, scaled.
         """
         check_is_fitted(self)
-        scaled = validate_data(self, X, dtype=_FLOATS, copy=True, force_writeable=True, reset=False)
-        scaled -= self.mean_
-        scaled /= self.scale_
-        return scaled
+        scaled = validate_data(
+            self, to_host(X), dtype=_FLOATS, copy=True, force_writeable=True, reset=False
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled -= self.mean_
+            scaled /= self.scale_
+        return finite(scaled, "Scaled data")
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
         """Undo the scaling.
@@ -140,10 +148,13 @@ class GlobalScaler(DocLinkMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
             The data in their original unit.
         """
         check_is_fitted(self)
-        original = check_array(X, dtype=_FLOATS, copy=True, force_writeable=True, estimator=self)
-        original *= self.scale_
-        original += self.mean_
-        return original
+        original = check_array(
+            to_host(X), dtype=_FLOATS, copy=True, force_writeable=True, estimator=self
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            original *= self.scale_
+            original += self.mean_
+        return finite(original, "Unscaled data")
 
     def __sklearn_tags__(self) -> Tags:
         """Return the tags: float32 is kept."""
@@ -278,6 +289,7 @@ class LocalContrastNormalizer(
             The fitted normaliser.
         """
         # Feature names are stored last: an error must leave a fitted normaliser as it was.
+        X = to_host(X)
         images = check_array(X, dtype=_FLOATS, estimator=self)
         sizes = _kernel_shape(self.kernel_size)
         shape = _resolve_shape(self.image_shape, images.shape[1])
@@ -291,7 +303,7 @@ class LocalContrastNormalizer(
             )
         kernels = tuple(_gaussian(size, self.sigma) for size in sizes)
         total = sum(
-            deviation.sum(dtype=np.float64)
+            finite(deviation, "Local deviations").sum(dtype=np.float64)
             for _, _, _, deviation in _local_moments(images, shape, kernels)
         )
         validate_data(self, X, skip_check_array=True)
@@ -314,11 +326,11 @@ class LocalContrastNormalizer(
             followed by as many local means and as many local scales.
         """
         check_is_fitted(self)
-        images = validate_data(self, X, dtype=_FLOATS, reset=False)
+        images = validate_data(self, to_host(X), dtype=_FLOATS, reset=False)
         normalized = np.empty((len(images), self._n_features_out), dtype=images.dtype)
         for rows, centred, mean, scale in _local_moments(images, self.image_shape_, self._kernels):
-            np.maximum(scale, self.min_scale_, out=scale)
-            pixels = centred / scale
+            np.maximum(finite(scale, "Local deviations"), self.min_scale_, out=scale)
+            pixels = finite(centred / scale, "Normalised pixels")
             normalized[rows] = np.hstack([pixels, mean, scale]) if self.add_statistics else pixels
         return normalized
 
@@ -338,14 +350,15 @@ class LocalContrastNormalizer(
             The pixels at the centre of the images, where the normalised pixels are.
         """
         check_is_fitted(self)
-        columns = check_array(X, dtype=_FLOATS, estimator=self)
+        columns = check_array(to_host(X), dtype=_FLOATS, estimator=self)
         if columns.shape[1] != self._n_features_out:
             raise ValueError(
                 f"X has {columns.shape[1]} columns instead of {self._n_features_out}: normalised "
                 "pixels, local means and local scales, side by side as transform returns them."
             )
         pixels, mean, scale = np.hsplit(columns, 3)
-        return pixels * scale + mean
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(pixels * scale + mean, "Pixels")
 
     @property
     def _n_features_out(self) -> int:
@@ -377,9 +390,7 @@ def _chunks(X: NDArray[Any]) -> Iterator[slice]:
 def _kernel_shape(kernel_size: Any) -> tuple[int, int]:
     """Return the height and width of a kernel; both must be odd, so that it has a centre."""
     shape = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
-    if len(shape) != 2 or not all(
-        isinstance(n, Integral) and int(n) > 0 and int(n) % 2 for n in shape
-    ):
+    if len(shape) != 2 or not all(whole(1).is_satisfied_by(n) and int(n) % 2 for n in shape):
         raise ValueError(f"kernel_size={kernel_size!r} must be an odd number, or a pair of them.")
     return shape
 
@@ -443,7 +454,8 @@ def _local_moments(
         images = np.ascontiguousarray(X[rows]).reshape(-1, *image_shape)
         mean = _blur(images, kernels)
         centred = _middle(images, kernels) - mean
-        deviation = np.sqrt(_blur(np.square(centred), kernels))
+        with np.errstate(over="ignore", invalid="ignore"):
+            deviation = np.sqrt(_blur(np.square(centred), kernels))
         moments = _middle(centred, kernels), _middle(mean, kernels), deviation
         pixels, means, deviations = (moment.reshape(len(images), -1) for moment in moments)
         yield rows, pixels, means, deviations

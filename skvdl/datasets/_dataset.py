@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import datasets as sklearn_datasets
 from sklearn.base import TransformerMixin
 
+from .._host import to_host
 from ..preprocessing import GlobalScaler
 
 __all__ = ["Dataset", "find_data_home", "scaled_dataset"]
@@ -83,7 +84,7 @@ class Dataset:
         """
         if part not in ("train", "val", "test"):
             raise ValueError(f"part={part!r} must be 'train', 'val' or 'test'.")
-        X = np.asarray(X)
+        X = np.asarray(to_host(X))
         n_features = self.X_train.shape[1]
         if X.ndim != 2 or X.shape[1] != n_features:
             raise ValueError(

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._host import finite, to_host
+
 
 def estimate_noise(image: ArrayLike) -> float:
     """Estimate the standard deviation of white noise in an image.
@@ -30,12 +32,15 @@ def estimate_noise(image: ArrayLike) -> float:
     >>> 9.8 < estimate_noise(noisy) < 10.2
     True
     """
-    image = np.asarray(image, dtype=np.float64)
+    image = np.asarray(to_host(image), dtype=np.float64)
     if image.ndim not in (2, 3) or min(image.shape[:2]) < 5:
         raise ValueError(
             f"The noise of an image of shape {image.shape} cannot be estimated: it takes at least "
             "5 pixels in height and width. Set sigma."
         )
-    fine = np.diff(np.diff(image, n=4, axis=0), n=4, axis=1)
+    if not np.isfinite(image).all():
+        raise ValueError("The noise of an image with NaN or infinity cannot be estimated.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        fine = finite(np.diff(np.diff(image, n=4, axis=0), n=4, axis=1), "Differences of pixels")
     # 70 is the sum of the squares of 1 4 6 4 1, and 0.6745 the median of |normal|
     return float(np.median(np.abs(fine))) / (70 * 0.6745)

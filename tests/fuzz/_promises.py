@@ -1,6 +1,5 @@
 """What is promised whatever the input: a good result, or a clear error that changes nothing."""
 
-import copy
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +49,7 @@ def snapshot(value):
             value.dtype.str,
             value.tobytes() if value.dtype != object else str(value),
         )
-    if isinstance(value, torch.nn.Module):
+    if isinstance(value, torch.nn.Module | torch.optim.Optimizer):
         return {name: snapshot(v) for name, v in value.state_dict().items()}
     if isinstance(value, dict):
         return {name: snapshot(v) for name, v in value.items()}
@@ -60,7 +59,7 @@ def snapshot(value):
         return repr(value)
     if hasattr(value, "__dict__") and type(value).__module__.startswith("skvdl"):
         return {name: snapshot(v) for name, v in vars(value).items()}
-    return copy.copy(id(value))
+    return id(value)
 
 
 def dense(values):

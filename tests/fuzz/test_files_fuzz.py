@@ -51,22 +51,24 @@ def npy(array):
 
 @given(st.data())
 def test_mnist(data):
-    n = data.draw(st.integers(1, 6))
+    n = data.draw(st.sampled_from([1, 2, 3, 20]))
     rng = np.random.default_rng(data.draw(SEEDS))
     arrays_ = [rng.integers(0, 256, (n, 2, 3)), rng.integers(0, 9, n)] * 2
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home, "mnist")
         folder.mkdir()
-        spoilt = data.draw(st.integers(-1, 5))
+        spoilt = data.draw(st.integers(-3, 5))
         for i, (name, array) in enumerate(zip(NAMES, arrays_, strict=True)):
             content = idx(array)
             (folder / name).write_bytes(spoil(data.draw, content) if i == spoilt else content)
-        if data.draw(st.booleans()) or spoilt > 3:
+        if spoilt > 3:
             order = npy(rng.permutation(n)), npy(data.draw(arrays()))
             for name, content in zip(("split_train.npy", "split_val.npy"), order, strict=True):
                 (folder / name).write_bytes(spoil(data.draw, content) if spoilt > 3 else content)
         with mock.patch.object(sklearn.datasets, "fetch_openml", side_effect=OSError("offline")):
-            found = attempt(fetch_mnist, home, random_state=data.draw(st.one_of(st.just(0), ODD)))
+            found = attempt(
+                fetch_mnist, home, random_state=data.draw(st.sampled_from([0, 0, 0, "x", -1]))
+            )
         if found.good:
             for X in (found.result.X_train, found.result.X_val, found.result.X_test):
                 assert np.isfinite(X).all()

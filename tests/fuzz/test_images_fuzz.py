@@ -19,7 +19,6 @@ KNOWN = {
     "n_refinements": st.integers(0, 2),
     "max_patches": st.integers(2, 40),
     "random_state": st.integers(0, 9),
-    "verbose": st.just(0),
 }
 
 
