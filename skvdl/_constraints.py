@@ -31,4 +31,4 @@ def real(above: float | None = None, *, least: float | None = None) -> Number:
         return Number(Real, least, _MOST_REAL, closed="both")
     if above is not None:
         return Number(Real, above, _MOST_REAL, closed="right")
-    return Number(Real, -_MOST_REAL, _MOST_REAL, closed="both")
+    return Number(Real, -_MOST_REAL, _MOST_REAL, closed="neither")

@@ -194,3 +194,19 @@ def test_energy_is_summed_in_double_precision(small):
 
     X = np.full((2, 3), 1e25, dtype=np.float32)
     assert neg_energy_scorer(Nothing(), X) == pytest.approx(-1e50, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_psnr_of_what_is_not_finite_is_refused(value):
+    X = np.eye(3)
+    with pytest.raises(ValueError, match="NaN or infinity|missing"):
+        psnr(X, np.full((3, 3), value))
+    with pytest.raises(ValueError, match="NaN or infinity|missing"):
+        psnr(np.where(X > 0, value, X), X)
+
+
+def test_psnr_of_the_largest_numbers():
+    X = np.array([[-1.7e308, 1.7e308]])
+    assert np.isfinite(psnr(X, X * 0.9))
+    with pytest.raises(FloatingPointError, match="too large"):
+        psnr(np.eye(2), np.full((2, 2), 1e300))

@@ -1,7 +1,9 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -373,3 +375,32 @@ def test_undoing_with_columns_missing_or_added_is_refused(images, lcn, n_columns
     lcn.fit(flat(images))
     with pytest.raises(ValueError, match=rf"{n_columns} columns instead of 105.*local means"):
         lcn.inverse_transform(np.zeros((6, n_columns)))
+
+
+@pytest.mark.parametrize("kind", [GlobalScaler, LocalContrastNormalizer])
+def test_a_failed_fit_keeps_the_names_of_features(kind):
+    options = {} if kind is GlobalScaler else {"kernel_size": (1, 3), "image_shape": (1, -1)}
+    frame = pd.DataFrame(np.random.default_rng(0).random((4, 5)), columns=list("abcde"))
+    model = kind(**options).fit(frame)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((4, 5), np.nan))
+    assert model.feature_names_in_.tolist() == list("abcde")
+
+
+@pytest.mark.parametrize("kind", [GlobalScaler, LocalContrastNormalizer])
+def test_tensors_with_gradients_are_data_like_others(kind):
+    options = {} if kind is GlobalScaler else {"kernel_size": (1, 3), "image_shape": (1, -1)}
+    X = torch.rand(4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = kind(**options).fit_transform(X.numpy())
+    np.testing.assert_array_equal(kind(**options).fit_transform(X.requires_grad_()), expected)
+
+
+def test_results_that_are_too_large_are_an_error():
+    X = np.array([[0.0, 1e-3], [1e-3, 0.0]], dtype=np.float32)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        GlobalScaler().fit(X).transform(np.full((2, 2), 3e38, dtype=np.float32))
+    with pytest.raises(FloatingPointError, match="not finite"):
+        GlobalScaler().fit(np.array([[1.7e308, 1.7e308]]))
+    rows = np.array([[3e38, -3e38, 3e38, 0, 0]], dtype=np.float32)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        LocalContrastNormalizer((1, 3), image_shape=(1, -1)).fit(rows)

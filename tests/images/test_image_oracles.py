@@ -217,3 +217,9 @@ def test_what_cannot_be_filled(noisy):
 )
 def test_scikit_learn_check(check):
     getattr(estimator_checks, f"check_{check}")("ImageDenoiser", ImageDenoiser())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_noise_of_what_is_not_finite_is_refused(value):
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        estimate_noise(np.full((8, 8), value))
