@@ -452,9 +452,9 @@ def _local_moments(
     for rows in _chunks(X):
         # Contiguous, whatever the order of X: the products would round differently otherwise.
         images = np.ascontiguousarray(X[rows]).reshape(-1, *image_shape)
-        mean = _blur(images, kernels)
-        centred = _middle(images, kernels) - mean
         with np.errstate(over="ignore", invalid="ignore"):
+            mean = _blur(images, kernels)
+            centred = _middle(images, kernels) - mean
             deviation = np.sqrt(_blur(np.square(centred), kernels))
         moments = _middle(centred, kernels), _middle(mean, kernels), deviation
         pixels, means, deviations = (moment.reshape(len(images), -1) for moment in moments)

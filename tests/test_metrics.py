@@ -199,9 +199,9 @@ def test_energy_is_summed_in_double_precision(small):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_psnr_of_what_is_not_finite_is_refused(value):
     X = np.eye(3)
-    with pytest.raises(ValueError, match="NaN or infinity|missing"):
+    with pytest.raises(ValueError, match=r"NaN or infinity|missing"):
         psnr(X, np.full((3, 3), value))
-    with pytest.raises(ValueError, match="NaN or infinity|missing"):
+    with pytest.raises(ValueError, match=r"NaN or infinity|missing"):
         psnr(np.where(X > 0, value, X), X)
 
 

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
+import skvdl
 from skvdl import VDL, NonLinearVDL
 from skvdl.images import ImageDenoiser
 
@@ -222,4 +223,4 @@ def test_scikit_learn_check(check):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_noise_of_what_is_not_finite_is_refused(value):
     with pytest.raises(ValueError, match="NaN or infinity"):
-        estimate_noise(np.full((8, 8), value))
+        skvdl.images.estimate_noise(np.full((8, 8), value))
