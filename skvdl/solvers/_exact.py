@@ -38,7 +38,7 @@ class ExactLasso(Solver):
         if fine is not rough:
             fine.set_step(rough.step.to(_finer_dtype(Z)))
         problems = [fine] if fine is rough else [fine, rough]
-        rows, Z_dtype = ActiveRows(Z), Z.dtype
+        rows = ActiveRows(Z)
         rows.Z = Z.to(fine.step.dtype)
         spent = 0
         for number, (n_fista, n_conjugate) in enumerate(_ROUNDS + _LAST_ROUNDS):
@@ -49,9 +49,9 @@ class ExactLasso(Solver):
             Z = _descend(rough, rows.Z.to(rough.step.dtype), n_fista).to(rows.Z.dtype)
             rows.Z = _solve_on_face(rough, fine, Z, n_conjugate)
             spent += n_fista + n_conjugate
-            # of what is returned: rounding to the precision of the data widens the gap
-            gap, energy = fine.relative_gap(rows.Z.to(Z_dtype).to(rows.Z.dtype))
-            result = rows.retire(gap <= self.tol, rows.Z, spent, *problems, energy=energy)
+            # half, because rounding the codes to the precision of the data widens the gap a little
+            gap, energy = fine.relative_gap(rows.Z)
+            result = rows.retire(gap <= self.tol / 2, rows.Z, spent, *problems, energy=energy)
             if result is not None:
                 return result
             if spent == self.max_iter:
@@ -61,15 +61,22 @@ class ExactLasso(Solver):
 
 @torch.no_grad()
 def relative_gaps(
-    decoder: Decoder, Y: torch.Tensor, codes: torch.Tensor, settings: EnergySettings
+    decoder: Decoder,
+    Y: torch.Tensor,
+    codes: torch.Tensor,
+    settings: EnergySettings,
+    *,
+    seen: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Relative duality gap of any codes of a linear decoder, one per row."""
+    fine = _finer_dtype(Y)
     # with nothing to prepare the term works through the residual, which is the more accurate form
-    term = decoder.data_term(Y.to(_finer_dtype(Y)), n_evaluations=0)
+    seen = None if seen is None else seen.to(fine)
+    term = decoder.data_term(Y.to(fine), seen=seen, n_evaluations=0)
     if not isinstance(term, QuadraticTerm):
         raise ValueError(f"There is no duality gap for a {type(decoder).__name__}.")
     problem = Problem(term, settings.by_row())
-    return problem.relative_gap(codes.to(_finer_dtype(Y)))[0][:, 0].to(Y.dtype)
+    return problem.relative_gap(codes.to(fine))[0][:, 0].to(Y.dtype)
 
 
 def _finer_dtype(Y: torch.Tensor) -> torch.dtype:
