@@ -18,12 +18,13 @@ def make(kind=VDL, **options):
     return kind(8, **{"max_iter": 3, "random_state": 0} | options)
 
 
-@pytest.mark.parametrize("unit", [1e-300, 1e-30, 1e20, 1e30, 1e300])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("dtype", "unit"),
+    [(dtype, unit) for dtype in (np.float32, np.float64) for unit in (1e-30, 1e20, 1e30)]
+    + [(np.float64, 1e-300), (np.float64, 1e300)],
+)
 @BOTH
 def test_score_of_data_in_any_unit(kind, dtype, unit, small):
-    if dtype == np.float32 and not 1e-38 < unit < 1e38:
-        pytest.skip("not a number of single precision")
     X = (small * unit).astype(dtype)
     assert make(kind).fit(X).score(X) == pytest.approx(make(kind).fit(small).score(small), abs=0.1)
 

@@ -15,6 +15,15 @@ import torch
 
 from skvdl import VDL, NonLinearVDL
 
+
+@pytest.fixture(autouse=True)
+def _ctrl_c():
+    """Let Ctrl-C interrupt, also where tests run in the background and would ignore it."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
 KINDS = {
     "linear": lambda **more: VDL(6, max_iter=2, batch_size=20, random_state=0, **more),
     "hinge": lambda **more: VDL(
@@ -168,6 +177,7 @@ FIRST_FIT = """
 import signal, sys
 import numpy as np
 from skvdl import VDL
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Impatient:
     def find_spec(self, name, path=None, target=None):
