@@ -1,6 +1,7 @@
 """Estimators in files that can be opened without running code from them."""
 
 import os
+from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import Any, ClassVar, TypeVar
 
@@ -16,7 +17,7 @@ from ..training import Learner, TrainingSettings, read_tree, write_tree
 _KIND = "model"
 
 
-class SaveMixin:
+class SaveMixin(ABC):
     """An estimator with a method `save`.
 
     A class that `load` should know is registered by `savable`, and says what `fit` has set.
@@ -38,13 +39,13 @@ class SaveMixin:
         """
         write_tree(path, {"version": __version__, "estimator": to_tree(self)}, kind=_KIND)
 
+    @abstractmethod
     def _fitted_to_tree(self) -> Any:
         """Everything that `fit` has set; None before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _fitted_from_tree(self, tree: Any) -> None:
         """Set everything that `fit` had set."""
-        raise NotImplementedError
 
 
 T = TypeVar("T", bound=type[SaveMixin])
