@@ -171,14 +171,19 @@ def learner_from_tree(tree: dict[str, Any], decoder_class: type[Decoder]) -> Lea
         raise ValueError(f"weights are {decoder.dtype}")
     encoder = None
     if "encoder" in state:
-        _check_shape(state["encoder"]["U"], n_components, n_features)
-        _check_shape(state["encoder"]["S"], n_components, n_components)
+        weights = state["encoder"]
+        _check_shape(weights["U"], n_components, n_features)
+        if "S" in weights:
+            _check_shape(weights["S"], n_components, n_components)
+        else:
+            _check_shape(weights["R"], n_features, n_components)
         encoder = LISTA(
             n_features,
             n_components,
             generator=torch.Generator(device="cpu"),
             dtype=decoder.dtype,
-            positive="threshold" not in state["encoder"],
+            positive="threshold" not in weights,
+            factored="S" not in weights,
         )
     training = TrainingSettings(**tree["training"])
     if training.online:

@@ -1,10 +1,12 @@
 """The encoder: predicts codes from data in a fixed number of steps."""
 
+from functools import partial
+
 import torch
 from torch import nn
 
 from ._decoder import Decoder
-from ._weights import eigenvalue_bound, uniform_parameter
+from ._weights import gram_bound, uniform_parameter
 
 
 class LISTA(nn.Module):
@@ -12,6 +14,10 @@ class LISTA(nn.Module):
 
     The shrinkage is a relu for non-negative codes, and a soft threshold with one learned
     threshold per component for signed ones.
+
+    ISTA itself has ``S = I - step W'W``, so that S - I goes through the space of the data. Where
+    codes are much longer than samples, S is therefore learnt as ``diag(keep) + B R``, which takes
+    fewer multiplications and far less memory.
 
     Parameters
     ----------
@@ -25,13 +31,21 @@ class LISTA(nn.Module):
         Type of the weights.
     positive : bool, default=True
         Whether codes are non-negative.
+    factored : bool, optional
+        Whether S is learnt in factors. By default it is if that takes fewer multiplications.
 
     Attributes
     ----------
     U : torch.nn.Parameter of shape (n_components, n_features)
         From data to codes.
-    S : torch.nn.Parameter of shape (n_components, n_components)
-        From codes to codes.
+    S : torch.nn.Parameter of shape (n_components, n_components) or None
+        From codes to codes; None if it is factored.
+    keep : torch.nn.Parameter of shape (n_components,)
+        Diagonal, if S is factored.
+    R : torch.nn.Parameter of shape (n_features, n_components)
+        From codes to data, if S is factored.
+    B : torch.nn.Parameter of shape (n_components, n_features)
+        From there back to codes, if S is factored.
     b : torch.nn.Parameter of shape (n_components,)
         Bias.
     cut : torch.Tensor of shape (n_components,) or None
@@ -50,6 +64,7 @@ class LISTA(nn.Module):
         generator: torch.Generator,
         dtype: torch.dtype,
         positive: bool = True,
+        factored: bool | None = None,
     ) -> None:
         super().__init__()
         self.U = uniform_parameter(
@@ -58,9 +73,15 @@ class LISTA(nn.Module):
         self.b = uniform_parameter(
             n_components, fan_in=n_features, generator=generator, dtype=dtype
         )
-        self.S = uniform_parameter(
-            n_components, n_components, fan_in=n_components, generator=generator, dtype=dtype
-        )
+        draw = partial(uniform_parameter, fan_in=n_components, generator=generator, dtype=dtype)
+        self.S: nn.Parameter | None
+        if n_components > 2 * n_features if factored is None else factored:
+            self.register_parameter("S", None)
+            self.keep = nn.Parameter(torch.zeros_like(self.b))
+            self.R = draw(n_features, n_components)
+            self.B = draw(n_components, n_features)
+        else:
+            self.S = draw(n_components, n_components)
         self.threshold = None if positive else nn.Parameter(torch.full_like(self.b, 0.1))
         self.cut: torch.Tensor | None
         self.register_buffer("cut", None, persistent=False)
@@ -90,8 +111,14 @@ class LISTA(nn.Module):
         U = nn.functional.linear(Y, self.U, self.b)
         V = U.clone()
         for _ in range(self.n_iter):
-            V = torch.addmm(U, self._shrink(V), self.S.T)
+            V = self._recur(U, self._shrink(V))
         return V
+
+    def _recur(self, U: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+        """Compute ``U + S Z``, for codes in rows."""
+        if self.S is not None:
+            return torch.addmm(U, Z, self.S.T)
+        return torch.addmm(torch.addcmul(U, Z, self.keep), Z @ self.R.T, self.B.T)
 
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """Predict codes from data."""
@@ -112,11 +139,16 @@ class LISTA(nn.Module):
         always off cannot learn.
         """
         W = decoder.atoms().T
-        hessian = (W.T @ W) * (2.0 / W.shape[0])
-        step = 1.0 / eigenvalue_bound(hessian)
-        self.U.copy_(W.T * (step * 2.0 / W.shape[0]))
-        self.S.copy_(hessian * -step)
-        self.S.diagonal().add_(1.0)
+        scale = 2.0 / W.shape[0]
+        step = 1.0 / gram_bound(W * scale**0.5)
+        self.U.copy_(W.T * (step * scale))
+        if self.S is not None:
+            self.S.copy_(W.T @ W * (step * -scale))
+            self.S.diagonal().add_(1.0)
+        else:
+            self.keep.fill_(1.0)
+            self.R.copy_(W)
+            self.B.copy_(self.U).neg_()
         threshold = step * slope
         if self.threshold is None:
             self.b.copy_(-threshold)
@@ -131,5 +163,10 @@ class LISTA(nn.Module):
         """Make some components respond to new filters, and to nothing else."""
         self.U[components] = filters
         self.b[components] = 0.0
-        self.S[components] = 0.0
-        self.S[:, components] = 0.0
+        if self.S is not None:
+            self.S[components] = 0.0
+            self.S[:, components] = 0.0
+        else:
+            self.keep[components] = 0.0
+            self.R[:, components] = 0.0
+            self.B[components] = 0.0

@@ -6,8 +6,12 @@ from _helpers import DEVICES, device_dtype, make_decoder, randn, seeded, to_nump
 from skvdl.models import LISTA
 
 
-def make(positive=True, n_iter=3, dtype=torch.float64, seed=0):
-    encoder = LISTA(6, 5, generator=seeded(seed), positive=positive, dtype=dtype)
+def make(positive=True, n_iter=3, dtype=torch.float64, seed=0, factored=False):
+    how = {"positive": positive, "dtype": dtype, "factored": factored}
+    encoder = LISTA(6, 5, generator=seeded(seed), **how)
+    if factored:
+        with torch.no_grad():
+            encoder.keep.uniform_(-0.5, 0.5, generator=seeded(1))
     encoder.n_iter = n_iter
     if not positive:
         with torch.no_grad():
@@ -25,20 +29,27 @@ def naive_shrink(v, encoder):
     return np.array([np.sign(x) * max(abs(x) - t, 0.0) for x, t in pairs])
 
 
+def recurrence(encoder):
+    if encoder.S is not None:
+        return to_numpy(encoder.S)
+    return np.diag(to_numpy(encoder.keep)) + to_numpy(encoder.B) @ to_numpy(encoder.R)
+
+
 def naive_lista(encoder, y):
     u = to_numpy(encoder.U) @ y + to_numpy(encoder.b)
     z = naive_shrink(u, encoder)
     for _ in range(encoder.n_iter):
-        z = naive_shrink(u + to_numpy(encoder.S) @ z, encoder)
+        z = naive_shrink(u + recurrence(encoder) @ z, encoder)
     return z
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("n_iter", [0, 1, 3])
 @pytest.mark.parametrize("positive", [True, False])
-def test_forward_against_loop(positive, n_iter, device):
+@pytest.mark.parametrize("factored", [True, False])
+def test_forward_against_loop(factored, positive, n_iter, device):
     dtype = device_dtype(device)
-    encoder = make(positive, n_iter, dtype)
+    encoder = make(positive, n_iter, dtype, factored=factored)
     Y = randn(20, 6, seed=1, dtype=dtype) * 2
     expected = np.array([naive_lista(encoder, y) for y in to_numpy(Y)])
     found = to_numpy(encoder.to(device)(Y.to(device)))
@@ -49,14 +60,32 @@ def test_forward_against_loop(positive, n_iter, device):
 
 
 @pytest.mark.parametrize("positive", [True, False])
-def test_every_weight_learns(positive):
-    encoder = make(positive)
+@pytest.mark.parametrize("factored", [True, False])
+def test_every_weight_learns(factored, positive):
+    encoder = make(positive, factored=factored)
     encoder(randn(20, 6, seed=1) * 2).square().sum().backward()
     for name, parameter in encoder.named_parameters():
         assert parameter.grad.abs().max() > 0, name
-    assert {name for name, _ in encoder.named_parameters()} == (
-        {"U", "S", "b"} if positive else {"U", "S", "b", "threshold"}
-    )
+    names = {"U", "b", "keep", "R", "B"} if factored else {"U", "b", "S"}
+    names |= set() if positive else {"threshold"}
+    assert {name for name, _ in encoder.named_parameters()} == names
+
+
+@pytest.mark.parametrize(("n_components", "factored"), [(12, False), (13, True)])
+def test_long_codes_have_factors(n_components, factored):
+    encoder = LISTA(6, n_components, generator=seeded(0), dtype=torch.float64)
+    assert (encoder.S is None) == factored
+
+
+@pytest.mark.parametrize("factored", [True, False])
+def test_revived_components_respond_to_their_filters_alone(factored):
+    encoder, Y = make(factored=factored), randn(20, 6, seed=1)
+    filters = randn(2, 6, seed=3)
+    encoder.revive(torch.tensor([1, 3]), filters)
+    torch.testing.assert_close(encoder(Y)[:, [1, 3]], (Y @ filters.T).relu())
+    S = recurrence(encoder)
+    assert (S[[1, 3]] == 0).all()
+    assert (S[:, [1, 3]] == 0).all()
 
 
 def test_weights_come_from_the_generator_alone():
@@ -85,7 +114,8 @@ def test_made_and_used_on_its_own_device_whatever_the_default(positive):
 
 
 @pytest.mark.parametrize("positive", [True, False])
-def test_imitation_computes_iterations_of_ista(positive):
+@pytest.mark.parametrize("factored", [True, False])
+def test_imitation_computes_iterations_of_ista(factored, positive):
     decoder = make_decoder((), 5, 7, seed=0)
     encoder = LISTA(
         7,
@@ -93,6 +123,7 @@ def test_imitation_computes_iterations_of_ista(positive):
         generator=torch.Generator(device="cpu").manual_seed(0),
         positive=positive,
         dtype=torch.float64,
+        factored=factored,
     )
     encoder.imitate(decoder, torch.full_like(encoder.b, 0.01), randn(50, 7, seed=2))
     W = decoder.weight.detach().numpy()
