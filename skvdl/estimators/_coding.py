@@ -92,6 +92,8 @@ class Coder:
     def _refit(self, Y: torch.Tensor, Z: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
         if not self.debias:
             return Z
+        # the refit needs only the support, and would make codes that diverged look right
+        Z = finite(Z, self._divergence_message(Y))
         return refit(self.decoder, Y, Z, positive=self.energy_settings.positive, seen=seen)
 
     def _divergence_message(self, Y: torch.Tensor) -> str:

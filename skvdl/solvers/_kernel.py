@@ -107,6 +107,70 @@ def solve_rows(
 
 
 @_compiled
+def refit_rows(
+    hessian: Array, linear: Array, tol: float, max_rounds: int, codes: Array, solved: Array
+) -> None:
+    """Minimise ``z hessian z / 2 - linear z`` over non-negative codes with the support of `codes`.
+
+    `codes` are overwritten. A row is `solved` when no component of its support that is 0 has a
+    slope above `tol`, relative to the slopes at codes of zeros.
+    """
+    n_rows, size = linear.shape
+    place = np.empty(size, np.int64)
+    inside = np.empty(size, np.bool_)
+    index = np.empty(size, np.int64)
+    b, z, residual, target, scratch = np.empty((5, size))
+    # rows that start a power of 2 apart would compete for the same places of the cache
+    whole, gram = np.empty((size, size + 8)), np.empty((size, size + 8))
+    factor = np.empty((size, size + 8))
+    for i in range(n_rows):
+        n_places = 0
+        square = 0.0
+        for j in range(size):
+            if codes[i, j] > 0.0:
+                place[n_places] = j
+                index[n_places] = n_places
+                inside[n_places] = True
+                z[n_places] = codes[i, j]
+                b[n_places] = linear[i, j]
+                square += linear[i, j] ** 2
+                n_places += 1
+        least = tol * math.sqrt(square)
+        _gather(hessian, whole, place, 0, n_places)
+        _gather(whole, gram, index, 0, n_places)
+        k, factored = n_places, 0
+        solved[i] = n_places == 0
+        for _ in range(max_rounds):
+            if solved[i]:
+                break
+            k, factored, complete = _minimise_on_support(
+                b, 0.0, True, index, z, inside, k, factored,
+                gram, factor, residual, target, scratch,
+            )  # fmt: skip
+            peak = 0.0
+            for j in range(n_places):
+                if not inside[j]:
+                    scratch[j] = b[j]
+                    for a in range(k):
+                        scratch[j] -= whole[j, index[a]] * z[a]
+                    peak = max(peak, scratch[j])
+            if peak <= least:
+                solved[i] = complete
+                continue
+            start = k
+            for j in range(n_places):
+                if not inside[j] and scratch[j] > max(least, peak / 2):
+                    index[k] = j
+                    z[k] = 0.0
+                    inside[j] = True
+                    k += 1
+            _gather(whole, gram, index, start, k)
+        codes[i] = 0.0
+        for a in range(k):
+            codes[i, place[index[a]]] = z[a]
+
+
+@_compiled
 def _minimise_on_support(
     b: Array,
     lam: float,

@@ -4,17 +4,17 @@ import torch
 
 from ..energy import EnergySettings, Problem
 from ..models import DataTerm, Decoder, QuadraticTerm
+from ._active_set import refit_non_negative, suits_kernel
 from ._backtracking import BacktrackingFista
 from ._exact import minimise_on_face, step_within_face
+from ._pivoting import refit_tol, solve_on_supports
 
 # Rounds of conjugate gradients, each with so many iterations. A round ends where a component
 # reaches 0, which it then keeps, or may leave again if the gradient pulls it back.
 _ROUNDS = 40
 _CONJUGATE = 24
-# Gradient, relative to that at 0, at which a row is done.
-_TOL = 1e-6
-# Iterations for a decoder that is not linear, where no method is exact.
-_STEPS = 30
+# Iterations for a decoder that is not linear, where no method is exact, and their tolerance.
+_STEPS, _STEP_TOL = 30, 1e-6
 
 
 @torch.no_grad()
@@ -52,14 +52,39 @@ def refit(
     if isinstance(term, QuadraticTerm):
         return _least_squares(term, codes, face, positive)
     problem = Problem(_FaceTerm(term, face), EnergySettings(lam=0.0, positive=positive))
-    return BacktrackingFista(_TOL, _STEPS).solve(problem, codes).codes
+    return BacktrackingFista(_STEP_TOL, _STEPS).solve(problem, codes).codes
 
 
 def _least_squares(
     term: QuadraticTerm, Z: torch.Tensor, support: torch.Tensor, positive: bool
 ) -> torch.Tensor:
+    """Solve rows directly where that is possible, and the others by conjugate gradients."""
+    factors = term.factors()
+    if factors is None:
+        return _conjugate_gradients(term, Z, support, positive)
+    Y, W = factors
+    # more atoms than data do not determine amplitudes, and codes should stay near where they are
+    small = support.sum(dim=1) <= len(W)
+    direct = small.nonzero()[:, 0]
+    codes, solved = Z.clone(), torch.zeros_like(small)
+    if positive and suits_kernel(Z.device, W.shape[1]):
+        codes[direct], solved[direct] = refit_non_negative(Y[direct], W, Z[direct])
+    else:
+        codes[direct], solved[direct] = solve_on_supports(
+            Y[direct], W, support[direct], positive=positive
+        )
+    left = solved.logical_not().nonzero()[:, 0]
+    if len(left):
+        term.take(left)
+        codes[left] = _conjugate_gradients(term, codes[left], support[left], positive)
+    return codes
+
+
+def _conjugate_gradients(
+    term: QuadraticTerm, Z: torch.Tensor, support: torch.Tensor, positive: bool
+) -> torch.Tensor:
     eps = torch.finfo(Z.dtype).eps
-    tol = max(_TOL, 64 * eps)
+    tol = refit_tol(Z.dtype)
     curvature = term.curvature()
     # a support with more atoms than data has directions that change codes and nothing else
     flat = eps**0.75 * curvature

@@ -6,7 +6,16 @@ import torch
 from _helpers import make_decoder, randn
 from scipy.optimize import nnls
 
-from skvdl.solvers import refit
+from skvdl.solvers import _refit, refit
+from skvdl.solvers._pivoting import solve_on_supports
+
+
+@pytest.fixture(autouse=True, params=["compiled", "batched"])
+def method(request, monkeypatch):
+    """With compiled code, and without it, as on GPUs."""
+    if request.param == "batched":
+        monkeypatch.setattr(_refit, "suits_kernel", lambda device, n_components: False)
+    return request.param
 
 
 def random_codes(n, n_components, *, seed, share=0.3, positive=True):
@@ -145,3 +154,43 @@ def test_codes_given_are_not_written_to():
         refit(decoder, Y, Z, positive=True)
         assert torch.equal(Y, copies[0])
         assert torch.equal(Z, copies[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("shape", [(12, 30), (40, 30), (200, 30)], ids=str)
+def test_direct_solutions_are_least_squares_on_supports_of_any_size(shape, positive, dtype):
+    n_components, n_features = shape
+    W = make_decoder((), n_components, n_features, seed=0).weight.detach()
+    Y = randn(30, n_features, seed=1)
+    # from nothing to as many atoms as there are features
+    sizes = torch.arange(30) % (min(shape) + 1)
+    support = torch.rand(30, n_components, generator=torch.Generator("cpu").manual_seed(2))
+    support = support.argsort(dim=1).argsort(dim=1) < sizes[:, None]
+    codes, solved = solve_on_supports(Y.to(dtype), W.to(dtype), support, positive=positive)
+    assert codes.dtype == dtype
+    assert not codes[~support].any()
+    assert solved.double().mean() > 0.9
+    for i in range(30):
+        expected = least_squares(W.numpy(), Y[i].numpy(), support[i].numpy(), positive)
+        errors = [
+            np.sum((Y[i].numpy() - W.numpy() @ z) ** 2)
+            for z in (codes[i].double().numpy(), expected)
+        ]
+        if solved[i]:
+            bound = 1e-5 if dtype == torch.float32 else 1e-9
+            assert errors[0] <= errors[1] + bound * np.sum(Y[i].numpy() ** 2)
+        assert not positive or (codes[i] >= 0).all()
+
+
+def test_zero_atoms_and_no_rows_are_solved():
+    W = randn(6, 8, seed=0)
+    W[:, :4] = 0
+    support = torch.ones(3, 8, dtype=torch.bool)
+    support[:, 6:] = False
+    codes, _ = solve_on_supports(randn(3, 6, seed=1), W, support, positive=True)
+    assert codes.isfinite().all()
+    assert not codes[:, :4].any()
+    codes, solved = solve_on_supports(randn(0, 6, seed=1), W, support[:0], positive=True)
+    assert codes.shape == (0, 8)
+    assert solved.shape == (0,)
