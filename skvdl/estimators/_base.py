@@ -62,8 +62,10 @@ _AUTO_EPOCHS, _AUTO_JUDGE = 500, 20
 # larger share until there are enough, and none of fewer than so many.
 _AUTO_FRACTION, _AUTO_MOST, _AUTO_LEAST = 0.1, 1000, 100
 _AUTO_LARGER_FRACTION, _AUTO_ENOUGH = 0.2, 50
-# Rows that lam and the encoder's threshold are calibrated on, at most, and trials.
+# Rows that lam and the encoder's threshold are calibrated on, at most, and trials. Of long codes,
+# fewer rows are enough: so many that there are as many numbers, but not fewer than these.
 _CALIBRATION_ROWS, _CALIBRATION_TRIALS = 500, 12
+_CALIBRATION_NUMBERS, _CALIBRATION_LEAST = 2**17, 100
 # In further calls of `partial_fit`, so many trials after so many steps.
 _CALIBRATION_TRIALS_AGAIN, _CALIBRATION_STEPS_AGAIN = 3, 8
 # Relative change of the codes at which inference in `fit` stops, as published.
@@ -222,7 +224,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             units = Units(self.center, self.scale).update(data)
             learner = self._make_learner(data, index, units, generator, device, goes_on)
             judged = len(held_out) > 0 and (self.early_stopping or self.max_iter == "auto")
-            rows = data[_calibration_rows(index, held_out)]
+            rows = data[self._calibration_rows(index, held_out)]
             history, best = History(), Best()
             stopped: BaseException | None = None
             try:
@@ -307,7 +309,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
                     "The energy of these rows is not finite, so they were not learnt from. "
                     "Use scale=True or lower the learning rates."
                 )
-            rows = data[_calibration_rows(index, index[:0])]
+            rows = data[self._calibration_rows(index, index[:0])]
             lam = self._calibrate(learner, rows) if first else self._calibrate_again(learner, rows)
             # from here on nothing fails and an interrupt comes too late: the history is no copy
             afterwards.enter_context(uninterrupted())
@@ -621,6 +623,13 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         learner = Learner(decoder, encoder, *self._settings(len(index), lam), units).to(device)
         return learner
 
+    def _calibration_rows(self, index: torch.Tensor, held_out: torch.Tensor) -> torch.Tensor:
+        """Indices of rows to calibrate on: those held out, if any; learnt ones have more zeros."""
+        rows = held_out if len(held_out) else index
+        enough = max(_CALIBRATION_LEAST, _CALIBRATION_NUMBERS // self.n_components)
+        most = min(_CALIBRATION_ROWS, enough)
+        return rows[:: max(1, len(rows) // most)][:most]
+
     def _calibrate(
         self,
         learner: Learner,
@@ -823,12 +832,6 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object).reshape(self.n_features_in_)
         self._move_to(tree["device"])
-
-
-def _calibration_rows(index: torch.Tensor, held_out: torch.Tensor) -> torch.Tensor:
-    """Indices of rows to calibrate on: those held out, if any; learnt ones have more zeros."""
-    rows = held_out if len(held_out) else index
-    return rows[:: max(1, len(rows) // _CALIBRATION_ROWS)][:_CALIBRATION_ROWS]
 
 
 def _warn_of_scale(X: torch.Tensor, look_for_nan: bool) -> None:

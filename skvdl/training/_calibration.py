@@ -9,8 +9,10 @@ import torch
 from ..solvers import SolverSettings, codes_by_row, refit
 from ._learner import Learner
 
-# Error in the share of zeros that is good enough.
-_CLOSE = 0.002
+# Error in the share of zeros that is good enough, and that is good enough for a first search on
+# every so many rows, unless these would be fewer than that.
+_CLOSE, _CLOSE_FIRST = 0.002, 0.01
+_EVERY_FIRST, _LEAST_FIRST = 4, 100
 # Largest factor between one trial of lam and the next.
 _LONGEST = math.log(8.0)
 
@@ -56,16 +58,20 @@ def find_lam(
     init = None if learner.encoder is None else learner.encoder(Y)
     target = learner.training.target_sparsity
 
-    def sparsity(log_lam: float) -> float:
+    def sparsity(log_lam: float, rows: slice) -> float:
         settings = replace(learner.energy_settings, lam=math.exp(log_lam))
-        Z = codes_by_row(learner.decoder, Y, settings, solver, seen=seen, init=init).codes
+        some, some_seen, some_init = (None if t is None else t[rows] for t in (Y, seen, init))
+        assert some is not None
+        Z = codes_by_row(
+            learner.decoder, some, settings, solver, seen=some_seen, init=some_init
+        ).codes
         if debias:
-            Z = refit(learner.decoder, Y, Z, positive=settings.positive, seen=seen)
+            Z = refit(learner.decoder, some, Z, positive=settings.positive, seen=some_seen)
         return _share_of_zeros(Z)
 
     if target is None:
-        return start, sparsity(math.log(start))
-    log_lam, found = _search(sparsity, target, math.log(start), n_trials)
+        return start, sparsity(math.log(start), slice(None))
+    log_lam, found = _search_twice(sparsity, target, math.log(start), n_trials, len(Y))
     return math.exp(log_lam), found
 
 
@@ -101,42 +107,68 @@ def cut_encoder(
         evidence = evidence.abs() - encoder.threshold.relu()
     ranked = (evidence * norms).flatten().sort().values
 
-    def cut_at(share: float) -> float:
+    def cut_at(share: float) -> None:
         place = min(max(round(share * len(ranked)) - 1, 0), len(ranked) - 1)
         # between two amplitudes: rounding would decide whether one at the threshold is above it
         level = ranked[place : place + 2].mean()
         # an atom of zeros is of no use to any code
         encoder.cut = torch.where(norms > 0, level / norms, torch.inf)
-        Z = encoder(Y)
+
+    def zeros_at(share: float, rows: slice) -> float:
+        cut_at(share)
+        some, some_seen = Y[rows], None if seen is None else seen[rows]
+        Z = encoder(some)
         if debias:
             positive = learner.energy_settings.positive
-            Z = refit(learner.decoder, Y, Z, positive=positive, seen=seen)
+            Z = refit(learner.decoder, some, Z, positive=positive, seen=some_seen)
         return _share_of_zeros(Z)
 
-    low, high = 0.0, 1.0
-    share = sparsity
-    for _ in range(n_trials):
-        found = cut_at(share)
-        if abs(found - sparsity) <= _CLOSE:
-            break
-        low, high = (share, high) if found < sparsity else (low, share)
-        # the refit makes a nearly constant share of codes 0; bisection where it does not
-        guess = share + sparsity - found
-        share = guess if low < guess < high else (low + high) / 2
+    # the refit makes a nearly constant share of codes 0
+    how = {"slope": 1.0, "low": 0.0, "high": 1.0}
+    share, _ = _search_twice(zeros_at, sparsity, sparsity, n_trials, len(Y), **how)
+    cut_at(share)
+
+
+def _search_twice(
+    function: Callable[[float, slice], float],
+    target: float,
+    start: float,
+    n_trials: int,
+    n_rows: int,
+    **how: float,
+) -> tuple[float, float]:
+    """Find where a function of a number and of rows is near a target.
+
+    The first search takes only some of the rows, if there are many, and the second starts where
+    it ended.
+    """
+    if n_rows >= _EVERY_FIRST * _LEAST_FIRST:
+        some = slice(None, None, _EVERY_FIRST)
+        start, _ = _search(
+            lambda x: function(x, some), target, start, n_trials, close=_CLOSE_FIRST, **how
+        )
+    return _search(lambda x: function(x, slice(None)), target, start, n_trials, **how)
 
 
 def _search(
-    function: Callable[[float], float], target: float, start: float, n_trials: int
+    function: Callable[[float], float],
+    target: float,
+    start: float,
+    n_trials: int,
+    *,
+    slope: float = 0.1,
+    low: float = -math.inf,
+    high: float = math.inf,
+    close: float = _CLOSE,
 ) -> tuple[float, float]:
     """Find where an increasing function is near a target, by secants in a bracket."""
-    low, high = -math.inf, math.inf
-    x, slope = start, 0.1
+    x = start
     best = (math.inf, x, 0.0)
     last: tuple[float, float] | None = None
     for _ in range(n_trials):
         value = function(x)
         best = min(best, (abs(value - target), x, value))
-        if best[0] <= _CLOSE:
+        if best[0] <= close:
             break
         low, high = (x, high) if value < target else (low, x)
         if last is not None and x != last[0]:
