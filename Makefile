@@ -8,7 +8,7 @@ comma := ,
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest fuzz docs lint format clean
+.PHONY: help demo test pytest fuzz bench docs lint format clean
 .NOTPARALLEL:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "  test    install the development tools into $(VENV), check style and types, run the tests"
 	@echo "  pytest  run the tests only, with a coverage report"
 	@echo "  fuzz    look for input that breaks a promise, with FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) per test"
+	@echo "  bench   run the short benchmarks, and compare them with the committed figures"
 	@echo "  docs    install sphinx into $(VENV) and build the documentation into docs/_build/html"
 	@echo "  lint    check style, formatting and types only"
 	@echo "  format  fix style and formatting in place"
@@ -45,6 +46,10 @@ pytest: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	@echo "Trying random input ..."
 	OMP_NUM_THREADS=1 SKVDL_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest tests/fuzz --hypothesis-profile=fuzz
+
+bench: $(VENV)/.dev
+	@echo "Running the short benchmarks; the machine should have nothing else to do ..."
+	$(PY) -m benchmarks.bench_short
 
 docs: $(VENV)/.docs
 	@echo "Running the examples and building the documentation ..."

@@ -43,6 +43,27 @@ def time_side_by_side(functions, repeats=7):
     return {name: median(values) for name, values in seconds.items()}
 
 
+def bare_products(n_rows, n_components, n_features, count):
+    """Return a function that computes the matrix products of `count()` iterations, and no more.
+
+    They go through the Gram matrix, or through the data and back where that is cheaper. Nothing is
+    allocated: fresh memory would be no floor.
+    """
+    Z = torch.rand(n_rows, n_components)
+    back = torch.empty_like(Z)
+    factored = 2 * n_features < n_components
+    M = torch.rand(n_components, n_features if factored else n_components)
+    out = Z @ M
+
+    def run():
+        for _ in range(count()):
+            torch.mm(Z, M, out=out)
+            if factored:
+                torch.mm(out, M.T, out=back)
+
+    return run
+
+
 def machine():
     """What the figures were measured on."""
     return {
