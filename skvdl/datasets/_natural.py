@@ -190,8 +190,15 @@ def _collect(
     part: str,
 ) -> NDArray[np.float32]:
     """Collect n patches with contrast, in random order; about a share of all crops has it."""
-    order = random_state.permutation(n)
-    rows = np.empty((n, preprocessor[-1]._n_features_out), dtype=np.float32)
+    width = preprocessor[-1]._n_features_out
+    try:
+        # first what needs most: memory that there is not is refused here, before any is used
+        rows = np.empty((n, width), dtype=np.float32)
+        order = random_state.permutation(n)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise ValueError(
+            f"n_{part}={n} patches need {4e-9 * n * width:.0f} GB of memory; ask for fewer."
+        ) from error
     kept = tried = 0
     while kept < n:
         if share < _LEAST_SHARE:

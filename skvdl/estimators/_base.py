@@ -549,12 +549,13 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             judge_every = math.ceil(_AUTO_JUDGE / n_batches)
             n_iter_no_change, tol = math.ceil(_AUTO_PATIENCE / n_batches), _AUTO_TOL
         energy = EnergySettings(
-            lam=lam,
+            # whole numbers can be larger than those of torch
+            lam=float(lam),
             penalty=self._penalty(),
             positive=self.positive_code,
-            beta=self.beta if self.regularizer == "variance" else 0.0,
-            variance_threshold=self.variance_threshold,
-            gamma=self.gamma if self.encoder is not None else 0.0,
+            beta=float(self.beta) if self.regularizer == "variance" else 0.0,
+            variance_threshold=float(self.variance_threshold),
+            gamma=float(self.gamma) if self.encoder is not None else 0.0,
         )
         solver = SolverSettings(
             step_size=self.step_size, tol=_INFERENCE_TOL, max_iter=self.inference_max_iter
@@ -639,7 +640,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
     ) -> float:
         """Return lam for new rows, and let the encoder's codes have as many zeros as theirs."""
         if self.lam is not None and not (self.lam and self.debias):
-            return self.lam
+            return float(self.lam)
         solver, debias = self._transform_solver(), self.debias
         start = start or learner.energy_settings.lam
         lam, sparsity = find_lam(learner, X, solver, debias=debias, start=start, n_trials=n_trials)
@@ -739,7 +740,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
 
     def _lam_in_force(self) -> float:
         """Weight of the penalty of codes of new rows."""
-        return self.lam_ if self.lam is None else self.lam
+        return self.lam_ if self.lam is None else float(self.lam)
 
     def _transform_solver(self) -> SolverSettings:
         return SolverSettings(

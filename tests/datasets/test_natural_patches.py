@@ -316,3 +316,9 @@ def test_images_that_would_grow_too_large_are_refused_unread(photographs):
         path.write_bytes(b"P5 60 1000000 255\n")
     with pytest.raises(ValueError, match=r"\.png: \d+ pixels are too many"):
         load_natural_patches(photographs, n_train=4, n_val=2, n_test=2)
+
+
+@pytest.mark.parametrize("count", [2**40, 2**70])
+def test_more_patches_than_memory_can_hold_are_refused(photographs, count):
+    with pytest.raises(ValueError, match=rf"n_train={count} patches need \d+ GB of memory"):
+        load_natural_patches(photographs, n_train=count, n_val=2, n_test=2)

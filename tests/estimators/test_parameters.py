@@ -204,3 +204,34 @@ def test_score_does_not_depend_on_the_unit(small, unit):
 def test_arrays_without_an_axis_are_refused(name, small):
     with pytest.raises(ValueError, match=name):
         make(NonLinearVDL, **{name: np.array(2.5)}).fit(small)
+
+
+@pytest.mark.parametrize("name", ["lam", "beta", "gamma", "variance_threshold", "weight_decay"])
+@pytest.mark.parametrize("regularizer", ["variance", "weight_decay"])
+def test_whole_numbers_may_be_larger_than_those_of_torch(name, regularizer, small):
+    options = {"regularizer": regularizer, "max_iter": 1}
+    models = [make(**options | {name: number}) for number in (2**70, float(2**70))]
+    found = []
+    for model in models:
+        try:
+            found.append(model.fit(small).transform(small))
+        except FloatingPointError as error:
+            found.append(str(error))
+    np.testing.assert_array_equal(*found)
+
+
+@BOTH
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_model_larger_than_memory_is_a_clear_error(kind, method, small, monkeypatch):
+    # more than can be addressed, so that nothing is allocated
+    monkeypatch.setattr(kind, "_make_decoder", lambda *args: torch.empty(10**15))
+    model = make(kind)
+    with pytest.raises(MemoryError, match="n_components"):
+        getattr(model, method)(small)
+    assert not hasattr(model, "decoder_")
+
+
+def test_other_errors_of_torch_stay_what_they_are(small, monkeypatch):
+    monkeypatch.setattr(VDL, "_make_decoder", lambda *args: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        make().fit(small)

@@ -55,7 +55,7 @@ def snapshot(value):
         return {name: snapshot(v) for name, v in value.items()}
     if isinstance(value, list | tuple):
         return [snapshot(v) for v in value]
-    if isinstance(value, str | int | float | bool | bytes | np.generic | type(None)):
+    if isinstance(value, str | int | float | complex | bool | bytes | np.generic | type(None)):
         return repr(value)
     if hasattr(value, "__dict__") and type(value).__module__.startswith("skvdl"):
         return {name: snapshot(v) for name, v in vars(value).items()}
