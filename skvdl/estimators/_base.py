@@ -338,7 +338,10 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             for rows in joined_blocks(blocks, self.batch_size):
                 self.partial_fit(rows)
         finally:
-            if names is not None:
+            if not hasattr(self, "_learner"):
+                # the first block has failed
+                del self.n_features_in_
+            elif names is not None:
                 self.feature_names_in_ = names
         return self
 

@@ -189,3 +189,12 @@ def test_the_recipe_of_the_documentation_runs():
     assert isinstance(names["Z"], da.Array)
     assert names["Z"].shape == (2000, 8)
     assert 0 < names["score"] <= 1
+
+
+def test_a_first_block_that_fails_leaves_nothing(small):
+    frame = pd.DataFrame(np.full_like(small, np.nan), columns=[f"f{i}" for i in range(12)])
+    vdl = VDL(5, random_state=0)
+    before = set(vars(vdl))
+    with pytest.raises(ValueError, match="NaN"):
+        vdl.partial_fit(dd.from_pandas(frame, npartitions=2))
+    assert set(vars(vdl)) == before
