@@ -70,7 +70,7 @@ $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
 	$(call install,-e '.[plot]')
 
 $(VENV)/.dev: pyproject.toml $(CONSTRAINTS)
-	$(call install,-e '.[plot$(comma)images$(comma)fast]' --group dev)
+	$(call install,-e '.[plot$(comma)images$(comma)fast$(comma)dask]' --group dev)
 
 $(VENV)/.docs: pyproject.toml $(CONSTRAINTS)
 	$(call install,-e '.[plot$(comma)images$(comma)fast]' --group docs)

@@ -43,6 +43,7 @@ from ..training import (
     train,
     uninterrupted,
 )
+from ._blocks import code_blocks, data_blocks, is_dask, joined_blocks, map_blocks, score_blocks
 from ._callbacks import CallbackSupportMixin, FitCallbacks
 from ._coding import Coder, finite
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
@@ -209,6 +210,11 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             The fitted estimator. After an interrupt it has what was learnt until then, after
             divergence the weights of the last good epoch.
         """
+        if is_dask(X):
+            raise TypeError(
+                "fit shuffles all rows and needs them in memory, which a Dask collection may not "
+                "fit into. Use partial_fit, which takes one block at a time, or X.compute()."
+            )
         # before anything is kept to go back to: scikit-learn cleans up after errors too
         callbacks = FitCallbacks(self, X, y)
         with self._unchanged_on_error() as afterwards, Checkpoint(self.checkpoint) as checkpoint:
@@ -278,9 +284,11 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
 
         Parameters
         ----------
-        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+        X : {array-like, torch.Tensor, Dask array or DataFrame} of shape (n_samples, n_features)
             More data; cut into batches if it has more rows than `batch_size`. With
-            ``regularizer="variance"`` at least two rows, because one has no variance.
+            ``regularizer="variance"`` at least two rows, because one has no variance. Blocks of a
+            Dask collection are computed and learnt from one after the other; if one of them
+            raises, those before have been learnt from.
         y : None
             Ignored.
 
@@ -289,6 +297,8 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         self : object
             The estimator, fitted a little further.
         """
+        if is_dask(X):
+            return self._learn_blocks(X)
         with self._unchanged_on_error() as afterwards:
             first = not hasattr(self, "_learner")
             # scikit-learn validates parameters in the first call only
@@ -318,20 +328,47 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             self._publish(learner, history, 1 if first else self.n_iter_ + 1, lam)
         return self
 
+    def _learn_blocks(self, X: Any) -> Self:
+        """Learn from the blocks of a collection of Dask, which are in memory one by one."""
+        self._validate_params()
+        blocks = data_blocks(self, X, reset=not hasattr(self, "_learner"))
+        # blocks have no names
+        names = self.__dict__.pop("feature_names_in_", None)
+        try:
+            for rows in joined_blocks(blocks, self.batch_size):
+                self.partial_fit(rows)
+        finally:
+            if not hasattr(self, "_learner"):
+                # the first block has failed
+                del self.n_features_in_
+            elif names is not None:
+                self.feature_names_in_ = names
+        return self
+
     @plain_torch
     def transform(self, X: ArrayLike) -> Any:
         """Compute the codes of data, each row by itself.
 
         Parameters
         ----------
-        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+        X : {array-like, torch.Tensor, Dask array or DataFrame} of shape (n_samples, n_features)
             Data. With ``missing_values="nan"``, NaN marks entries that are missing.
 
         Returns
         -------
-        codes : ndarray, torch.Tensor or CSR matrix of shape (n_samples, n_components)
-            The codes; a tensor on the same device if `X` is a tensor.
+        codes : ndarray, torch.Tensor, CSR matrix or Dask array of shape (n_samples, n_components)
+            The codes; a tensor on the same device if `X` is a tensor. Of a Dask collection, a Dask
+            array that is computed block by block when it is needed, by the model as it is now.
         """
+        if is_dask(X):
+            return map_blocks(
+                self,
+                "transform",
+                self._validate_blocks(X),
+                n_columns=self.decoder_.n_components,
+                dtype=self._dtype(),
+                as_sparse=self.sparse_output,
+            )
         data, container = self._validate_fitted(X)
         wrap = container.sparse if self.sparse_output else container.dense
         coder = self._coder()
@@ -345,21 +382,28 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, torch.Tensor} of shape (n_samples, n_components)
+        X : {array-like, sparse matrix, tensor, Dask array} of shape (n_samples, n_components)
             Codes.
 
         Returns
         -------
-        X_hat : ndarray or torch.Tensor of shape (n_samples, n_features)
+        X_hat : ndarray, torch.Tensor or Dask array of shape (n_samples, n_features)
             Reconstructions.
         """
         check_is_fitted(self)
-        codes, container = codes_to_tensor(X, self.decoder_.dtype)
+        lazy, container = is_dask(X), Container()
+        if lazy:
+            codes = code_blocks(X)
+        else:
+            codes, container = codes_to_tensor(X, self.decoder_.dtype)
         if codes.shape[1] != self.decoder_.n_components:
             raise ValueError(
                 f"X has {codes.shape[1]} columns, but codes of this {type(self).__name__} have "
                 f"{self.decoder_.n_components}."
             )
+        if lazy:
+            n_features, dtype = self.decoder_.n_features, self._dtype()
+            return map_blocks(self, "inverse_transform", codes, n_columns=n_features, dtype=dtype)
         with torch.no_grad():
             parts = map(self._reconstruct, self._chunks(codes))
             return container.join(map(container.dense, parts), codes.shape[0])
@@ -372,7 +416,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
 
         Parameters
         ----------
-        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
+        X : {array-like, torch.Tensor, Dask array or DataFrame} of shape (n_samples, n_features)
             Data. With ``missing_values="nan"``, entries that are NaN do not count.
         y : None
             Ignored.
@@ -382,6 +426,13 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         score : float
             ``1 - ||X - X_hat||^2 / ||X - mean(X)||^2``: 1 is perfect, 0 no better than the mean.
         """
+        if is_dask(X):
+            return score_blocks(self, self._validate_blocks(X))
+        return self._explained_variance(X).share()
+
+    @plain_torch
+    def _explained_variance(self, X: ArrayLike) -> ExplainedVariance:
+        """Compute what `score` is the share of."""
         data, _ = self._validate_fitted(X)
         coder = self._coder()
         variance = ExplainedVariance(data, look_for_nan=coder.look_for_nan)
@@ -389,7 +440,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             for Y in self._chunks(data):
                 variance.add(Y, self._reconstruct(coder(Y)))
         coder.warn()
-        return variance.share()
+        return variance
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Return the names of the columns of codes.
@@ -475,13 +526,25 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
 
     def _validate_fitted(self, X: ArrayLike) -> tuple[torch.Tensor, Container]:
         """Check everything that methods after `fit` use: parameters and data."""
+        self._validate_parameters_in_use()
+        return self._validate(X, reset=False)
+
+    def _validate_blocks(self, X: Any) -> Any:
+        """Do the same for a collection of Dask, whose entries are checked block by block later."""
+        self._validate_parameters_in_use()
+        return data_blocks(self, X, reset=False)
+
+    def _validate_parameters_in_use(self) -> None:
         check_is_fitted(self)
         validate_parameter_constraints(
             {name: self._parameter_constraints[name] for name in _READ_AFTER_FIT},
             {name: getattr(self, name) for name in _READ_AFTER_FIT},
             caller_name=type(self).__name__,
         )
-        return self._validate(X, reset=False)
+
+    def _dtype(self) -> Any:
+        """Type of codes and reconstructions, as arrays."""
+        return np.dtype(str(self.decoder_.dtype).removeprefix("torch."))
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[ExitStack]:

@@ -1,6 +1,7 @@
 """Share of the variance of data that their reconstructions explain, chunk by chunk."""
 
 import math
+from typing import Self
 
 import torch
 
@@ -16,26 +17,35 @@ class ExplainedVariance:
     Parameters
     ----------
     X : torch.Tensor of shape (n_samples, n_features)
-        All of the data.
+        All of the data, or those of one of several parts that are merged in the end.
     look_for_nan : bool
         Whether entries may be missing, marked by NaN: these do not count.
     """
 
     def __init__(self, X: torch.Tensor, look_for_nan: bool) -> None:
-        self.add_up = torch.nansum if look_for_nan else torch.sum
+        self.look_for_nan = look_for_nan
         self.units = Units(center=True, scale=True).update(X)
-        if not self.units.n_seen:
-            raise ValueError("There is nothing to score: every entry of X is missing.")
         self.dtype = X.dtype if X.device.type == "mps" else torch.float64
         self.error = 0.0
 
     def add(self, Y: torch.Tensor, Y_hat: torch.Tensor) -> None:
         """Add some rows and their reconstructions."""
-        error = (Y.to(self.dtype) - Y_hat).div_(self.units.scale).square_()
-        self.error += self.add_up(error).item()
+        error = (Y.to(self.dtype) - Y_hat).div_(self.units.size).square_()
+        self.error += (error.nansum() if self.look_for_nan else error.sum()).item()
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows of another one."""
+        size = self.units.size
+        self.units.merge(other.units)
+        total = self.units.size
+        self.error *= (size / total) ** 2
+        self.error += other.error * (other.units.size / total) ** 2
+        return self
 
     def share(self) -> float:
         """Return ``1 - error / total``; for constant data 1 if they are reproduced and 0 if not."""
+        if not self.units.n_seen:
+            raise ValueError("There is nothing to score: every entry of X is missing.")
         if self.units.constant:
             return float(self.error == 0)
         share = 1.0 - self.error / self.units.n_seen

@@ -40,11 +40,19 @@ class Units:
         self.scale = 1.0
         self.constant = True
         self._counts: torch.Tensor | None = None
+        self._means: torch.Tensor
+        self._squares: torch.Tensor
+        self._reference: float
 
     @property
     def n_seen(self) -> int:
         """Number of entries that counted so far."""
         return 0 if self._counts is None else int(self._counts.sum().item())
+
+    @property
+    def size(self) -> float:
+        """The scale, or the size of the entries if nothing is left after centring."""
+        return self._reference if self.constant else self.scale
 
     @torch.no_grad()
     def update(self, X: torch.Tensor) -> Self:
@@ -53,6 +61,26 @@ class Units:
             return self
         for chunk in self._chunks(X):
             self._add(chunk)
+        return self._summarise()
+
+    @torch.no_grad()
+    def merge(self, other: "Units") -> Self:
+        """Take the rows into account that other units have seen."""
+        if other._counts is None:
+            return self
+        if self._counts is None:
+            vars(self).update(vars(other))
+            return self
+        # in the larger reference, so that squares cannot overflow
+        reference = max(self._reference, other._reference)
+        own, factor = self._reference / reference, other._reference / reference
+        self._reference = reference
+        self._means, self._squares = self._means * own, self._squares * own**2
+        self._join(other._counts, other._means * factor, other._squares * factor**2)
+        return self._summarise()
+
+    def _summarise(self) -> Self:
+        """Derive mean and scale from the statistics."""
         assert self._counts is not None
         if self.center:
             self.mean = self._means * self._reference
@@ -112,7 +140,11 @@ class Units:
         deviation = X.sub_(mean)
         if not complete:
             deviation.masked_fill_(missing, 0.0)
-        squares = deviation.square_().sum(dim=0)
+        self._join(n, mean, deviation.square_().sum(dim=0))
+
+    def _join(self, n: torch.Tensor, mean: torch.Tensor, squares: torch.Tensor) -> None:
+        """Merge counts, means and squared deviations, in the same reference, with those so far."""
+        assert self._counts is not None
         total = self._counts + n
         shift = torch.where(n > 0, mean - self._means, 0.0)
         self._means = self._means + shift * (n / total.clamp_min(1))

@@ -142,3 +142,22 @@ def test_a_copy_goes_on_by_itself(X):
         twin.update(torch.from_numpy(X[30:]))
         assert twin.scale == pytest.approx(plain_scale(X), rel=1e-12)
         assert units.scale == before
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1.0, 1e150])
+@pytest.mark.parametrize("center", [True, False])
+def test_merged_units_are_those_of_all_rows(X, center, unit):
+    X = X * unit
+    X[5:9, 0] = np.nan
+    # the rows of one part are far smaller than the others
+    X[:10] *= 1e-9
+    parts = [gathered(rows, (len(rows),), center) for rows in (X[:10], X[10:11], X[11:])]
+    merged = Units(center, scale=True)
+    for part in parts:
+        merged.merge(part)
+    merged.merge(Units(center, scale=True))
+    assert merged.n_seen == np.isfinite(X).sum()
+    assert merged.scale == pytest.approx(plain_scale(X / unit, center) * unit, rel=1e-12)
+    if center:
+        mean = np.nanmean(X / unit, axis=0) * unit
+        np.testing.assert_allclose(merged.mean, mean, rtol=1e-12)
