@@ -124,9 +124,19 @@ def principal_axes(Y: torch.Tensor, n_components: int, generator: torch.Generato
     -------
     torch.Tensor of shape (d, n_axes)
         The axes, in columns, at least one.
+
+    Raises
+    ------
+    FloatingPointError
+        If rows are not finite.
     """
     # on the CPU, because not every device has these decompositions, and squares must not overflow
     rows = Y.cpu()
+    if not rows.isfinite().all():
+        raise FloatingPointError(
+            f"Data overflow in {Y.dtype} when they are centred; divide them by their scale first, "
+            "or pass them as float64."
+        )
     rows = rows / rows.abs().amax().clamp_min(torch.finfo(rows.dtype).tiny)
     n_features, n_axes = rows.shape[1], min(_DIMENSIONS * n_components, rows.shape[1])
     basis = torch.eye(n_features, dtype=rows.dtype, device="cpu")

@@ -38,6 +38,16 @@ def test_a_step_too_long_is_an_error_after_fit(penalty, small):
     assert np.isfinite(model.set_params(step_size="auto").transform(small)).all()
 
 
+def test_data_that_overflow_when_centred_are_an_error():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.4e38, 3.4e38, size=(20, 5)).astype(np.float32)
+    X[0, 0], X[1:, 0] = -3.4e38, 3.4e38
+    with pytest.raises(FloatingPointError, match="float64"):
+        VDL(3, max_iter=2, random_state=0).fit(X)
+    model = VDL(3, max_iter=2, random_state=0).fit(X.astype(np.float64))
+    assert np.isfinite(model.transform(X.astype(np.float64))).all()
+
+
 def test_codes_too_large_to_decode_are_an_error(small):
     model = make().fit(small.astype(np.float32))
     with pytest.raises(FloatingPointError, match="too large"):
