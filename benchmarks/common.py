@@ -5,7 +5,7 @@ import os
 import platform
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy
 import scipy
@@ -35,6 +35,8 @@ def time_side_by_side(functions, repeats=7):
     seconds = {name: [] for name in functions}
     for round_number in range(repeats + 1):
         for name, function in functions.items():
+            # threads of the last one keep their cores for some milliseconds
+            sleep(0.02)
             start = perf_counter()
             function()
             elapsed = perf_counter() - start

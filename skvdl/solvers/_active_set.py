@@ -1,8 +1,6 @@
 """Lasso codes of a dictionary on a CPU, each row by an active-set method of its own."""
 
 import importlib.util
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -13,9 +11,8 @@ from ..models import QuadraticTerm, linear_term
 from ._exact import ExactLasso
 from ._pivoting import refit_tol
 from ._solver import Result, Solver
+from ._threads import in_threads, one_core
 
-# Rows whose products are computed together, and rows that a thread solves at a time.
-_BLOCK, _ROWS = 1024, 128
 # Rounds of adding components to the support, before a row is left to `ExactLasso`.
 _ROUNDS = 100
 # Most components, because each thread needs two matrices of this size.
@@ -44,6 +41,11 @@ class ActiveSetLasso(Solver):
         data = problem.data
         return problem.is_lasso and suits_kernel(data.Y.device, data.n_components)
 
+    def solve(self, problem: Problem, init: torch.Tensor | None = None) -> Result:
+        """Minimise the energy."""
+        with one_core() as self._n_threads:
+            return super().solve(problem, init)
+
     @property
     def _max_rounds(self) -> int:
         return min(_ROUNDS, self.max_iter)
@@ -56,7 +58,7 @@ class ActiveSetLasso(Solver):
         Y, W = factors
         every = torch.zeros_like(Z[:, 0])
         found = Result(Z, every.long(), every, every.bool())
-        self._solve_blocks(problem, Y, W.to(torch.float64), found)
+        self._solve_rows(problem, Y, W, found)
         # other rows that missed the gap are as good as the precision of their codes allows
         missed = found.converged.logical_not() & (found.n_iter == self._max_rounds)
         left = missed.nonzero()[:, 0]
@@ -67,32 +69,28 @@ class ActiveSetLasso(Solver):
                 values[left] = news
         return found
 
-    def _solve_blocks(
-        self, problem: Problem, Y: torch.Tensor, W: torch.Tensor, found: Result
-    ) -> None:
+    def _solve_rows(self, problem: Problem, Y: torch.Tensor, W: torch.Tensor, found: Result) -> None:
         """Solve rows from the codes in `found` on, and write there what comes out."""
         # numba is optional, and takes a while to import
         from ._kernel import solve_rows
 
-        single = Y.dtype == torch.float32
-        settings = problem.lam, problem.positive, self.tol, single, self._max_rounds
-        hessian = _hessian(W)
-        codes = W.new_empty(min(_BLOCK, len(Y)), W.shape[1])
-        gaps, energies = W.new_empty(2, len(codes))
-        n_rounds = torch.empty_like(gaps, dtype=torch.int64)
-        for block, linear, constant in _products(Y, W):
-            size = len(linear)
-            codes[:size] = found.codes[block]
-            arrays = [t.numpy() for t in (linear, constant, codes, gaps, energies, n_rounds)]
+        settings = problem.lam, problem.positive, self.tol, self._max_rounds
+        hessian, atoms = _hessian(W, self._n_threads), W.T.contiguous()
+        # what products of single precision may be wrong by, relative to the norm of a row
+        eps = torch.finfo(W.dtype).eps
+        doubts = torch.linalg.vector_norm(atoms, dim=1, dtype=torch.float64) * (len(W) * eps)
+        gaps, energies = doubts.new_empty(2, len(Y))
+        shared = [t.numpy() for t in (atoms, doubts)]
+        arrays = [t.numpy() for t in (found.codes, gaps, energies, found.n_iter)]
 
-            def solve(part: slice, arrays: list[Any] = arrays) -> None:
-                b, c, *results = (array[part] for array in arrays)
-                solve_rows(hessian, b, c, *settings, *results)
+        def solve(part: slice) -> None:
+            linear = Y[part] @ W
+            rows = [t.numpy() for t in (Y[part], linear)]
+            solve_rows(hessian, *shared, *rows, *settings, *(array[part] for array in arrays))
 
-            _in_threads(solve, size)
-            outcome = codes, n_rounds, energies, gaps <= self.tol
-            for values, news in zip(found, outcome, strict=True):
-                values[block] = news[:size]
+        in_threads(solve, len(Y), self._n_threads)
+        found.energy.copy_(energies)
+        found.converged.copy_(gaps <= self.tol)
 
 
 def refit_non_negative(
@@ -119,22 +117,17 @@ def refit_non_negative(
     # numba is optional, and takes a while to import
     from ._kernel import refit_rows
 
-    W = W.to(torch.float64)
-    hessian, tol = _hessian(W), refit_tol(Y.dtype)
-    refitted = codes.relu()
-    solved = torch.zeros_like(codes[:, 0], dtype=torch.bool)
-    some = W.new_empty(min(_BLOCK, len(Y)), W.shape[1])
-    for block, linear, _ in _products(Y, W):
-        size = len(linear)
-        some[:size] = refitted[block]
-        arrays = [t.numpy() for t in (linear, some, solved[block])]
+    with one_core() as n_threads:
+        hessian, atoms = _hessian(W, n_threads), W.T.contiguous().numpy()
+        settings = refit_tol(Y.dtype), _ROUNDS
+        refitted = codes.relu()
+        solved = torch.zeros_like(codes[:, 0], dtype=torch.bool)
+        data, *arrays = (t.numpy() for t in (Y, refitted, solved))
 
-        def solve(part: slice, arrays: list[Any] = arrays) -> None:
-            b, *results = (array[part] for array in arrays)
-            refit_rows(hessian, b, tol, _ROUNDS, *results)
+        def solve(part: slice) -> None:
+            refit_rows(hessian, atoms, data[part], *settings, *(array[part] for array in arrays))
 
-        _in_threads(solve, size)
-        refitted[block] = some[:size]
+        in_threads(solve, len(Y), n_threads)
     return refitted, solved
 
 
@@ -143,39 +136,16 @@ def suits_kernel(device: torch.device, n_components: int) -> bool:
     return n_components <= _MOST_COMPONENTS and device.type == "cpu" and _has_numba()
 
 
-def _hessian(W: torch.Tensor) -> Any:
+def _hessian(W: torch.Tensor, n_threads: int) -> Any:
     """Second derivatives of the mean square error, as an array."""
-    return (W.T @ W).mul_(2.0 / len(W)).numpy()
+    W = W.to(torch.float64)
+    hessian = W.new_empty(W.shape[1], W.shape[1])
 
+    def fill(part: slice) -> None:
+        torch.mm(W.T[part], W, out=hessian[part]).mul_(2.0 / len(W))
 
-def _products(
-    Y: torch.Tensor, W: torch.Tensor
-) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
-    """Products of data and dictionary, and squares of the data, for a block of rows at a time."""
-    scale = 2.0 / len(W)
-    # memory for a block at a time: fresh memory costs more than what is computed in it
-    n_rows = max(1, min(_BLOCK, len(Y)))
-    rows, linear = W.new_empty(n_rows, len(W)), W.new_empty(n_rows, W.shape[1])
-    constant = W.new_empty(n_rows)
-    for start in range(0, len(Y), n_rows):
-        block = slice(start, min(start + n_rows, len(Y)))
-        size = block.stop - start
-        rows[:size] = Y[block]
-        torch.mm(rows[:size], W, out=linear[:size]).mul_(scale)
-        torch.linalg.vecdot(rows[:size], rows[:size], out=constant[:size]).mul_(scale / 2)
-        yield block, linear[:size], constant[:size]
-
-
-def _in_threads(solve: Callable[[slice], None], n_rows: int) -> None:
-    """Call a function for pieces of rows, in threads; those of numba do not survive a fork."""
-    pieces = [slice(i, min(i + _ROWS, n_rows)) for i in range(0, n_rows, _ROWS)]
-    n_threads = torch.get_num_threads()
-    if n_threads == 1 or len(pieces) == 1:
-        for piece in pieces:
-            solve(piece)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(solve, pieces))
+    in_threads(fill, len(hessian), n_threads)
+    return hessian.numpy()
 
 
 @cache

@@ -15,54 +15,69 @@ Array = np.ndarray
 _SWEEPS = 2
 # Solutions on the support before the gradient is computed again.
 _SOLUTIONS = 50
-# Components that may join the support in a round, unless it is larger: it can double.
+# Components that may join the support in a round, unless half of it is more.
 _JOINING = 8
 # Smallest pivot, relative to the diagonal: below it, an atom is a combination of the others.
 _PIVOT = 1e-9
 
 # Sums may be reordered, so that they are computed several terms at a time.
-_compiled = numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+_REORDERED = {"contract", "reassoc", "nsz"}
+_compiled = numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
+# The largest of several numbers needs the promise that none is nan.
+_compiled_finite = numba.njit(cache=True, nogil=True, fastmath=_REORDERED | {"nnan"})
 
 
 @_compiled
 def solve_rows(
     hessian: Array,
+    atoms: Array,
+    doubts: Array,
+    data: Array,
     linear: Array,
-    constant: Array,
     lam: float,
     positive: bool,
     tol: float,
-    single: bool,
     max_rounds: int,
     codes: Array,
     gaps: Array,
     energies: Array,
     n_rounds: Array,
 ) -> None:
-    """Minimise ``constant - linear z + z hessian z / 2 + lam ||z||_1`` for each row.
+    """Minimise ``mean((y - z atoms)^2) + lam ||z||_1`` for each row y of `data`.
 
     Starts from `codes`, which are overwritten, and stops at a relative duality gap of `tol`. The
-    gap that a row ends with, in `gaps`, says whether it got there. With `single`, it is the gap of
-    codes rounded to single precision.
+    gap that a row ends with, in `gaps`, says whether it got there. It is the gap of the codes in
+    their own precision.
+
+    `linear` has the products of data and atoms, which may be wrong by `doubts`, one per atom, times
+    the norm of a row. Those that matter are computed again in double precision, so that the gap is
+    an upper bound.
     """
     n_rows, size = linear.shape
-    grad = np.empty(size)
+    scale = 2.0 / data.shape[1]
     inside = np.zeros(size, np.bool_)
-    index = np.empty(size, np.int64)
-    z, residual, target, scratch = np.empty((4, size))
+    index, joining, left = np.empty((3, size), np.int64)
+    b, doubt, grad, z, rounded, residual, target, scratch = np.empty((8, size))
     # rows that start a power of 2 apart would compete for the same places of the cache
     gram, factor = np.empty((size, size + 8)), np.empty((size, size + 8))
     for i in range(n_rows):
-        b = linear[i]
+        y = data[i]
+        square = scale * _dot(y, y)
+        norm = math.sqrt(square / scale)
+        for j in range(size):
+            b[j] = scale * linear[i, j]
+            doubt[j] = scale * norm * doubts[j]
         k = 0
         for j in range(size):
             if codes[i, j] != 0.0:
                 index[k] = j
                 z[k] = codes[i, j]
                 inside[j] = True
+                b[j] = scale * _dot(y, atoms[j])
+                doubt[j] = 0.0
                 k += 1
         _gather(hessian, gram, index, 0, k)
-        if _energy_above_zeros(b, lam, index, z, k, gram) > 0.0:
+        if k and _energy_above_zeros(b, lam, index, z, k, gram) > 0.0:
             # a start that is worse than codes of zeros is of no use
             for a in range(k):
                 inside[index[a]] = False
@@ -73,34 +88,43 @@ def solve_rows(
             n_rounds[i] = n_round + 1
             k, factored, solved = _minimise_on_support(
                 b, lam, positive, index, z, inside, k, factored,
-                gram, factor, residual, target, scratch,
+                gram, factor, left, residual, target, scratch,
             )  # fmt: skip
             # minus the gradient of the quadratic, at the codes that are returned
             grad[:] = b
             for a in range(k):
-                target[a] = np.float32(z[a]) if single else z[a]
-                row, amplitude = hessian[index[a]], target[a]
+                codes[i, index[a]] = z[a]
+                rounded[a] = codes[i, index[a]]
+                codes[i, index[a]] = 0.0
+                row, amplitude = hessian[index[a]], rounded[a]
                 for j in range(size):
                     grad[j] -= amplitude * row[j]
-            gaps[i], energies[i], peak = _relative_gap(
-                b, constant[i], lam, positive, index, target, k, grad
+            peak = _largest_slope(grad, doubt, positive)
+            gaps[i], energies[i] = _relative_gap(
+                b, square / 2, lam, peak, index, rounded, k, grad
             )
             if gaps[i] <= tol:
                 break
-            level, n_new = _joining_level(grad, lam, peak, positive, inside, max(_JOINING, k))
+            n_new = _candidates(grad, doubt, lam, positive, inside, joining)
             if n_new == 0 and solved and gaps[i] > last_gap / 2:
                 # nothing is left to improve but rounding errors
                 break
             last_gap = gaps[i]
+            level = _joining_level(grad, lam, peak, joining, n_new, max(_JOINING, k // 2))
             start = k
-            for j in range(size):
-                if not inside[j] and (grad[j] if positive else abs(grad[j])) > level:
+            for a in range(n_new):
+                j = joining[a]
+                if abs(grad[j]) + doubt[j] > level:
+                    if doubt[j] > 0.0:
+                        b[j] = scale * _dot(y, atoms[j])
+                        doubt[j] = 0.0
                     index[k] = j
                     z[k] = 0.0
                     inside[j] = True
                     k += 1
             _gather(hessian, gram, index, start, k)
-        codes[i] = 0.0
+        for j in range(size):
+            codes[i, j] = 0.0
         for a in range(k):
             codes[i, index[a]] = z[a]
             inside[index[a]] = False
@@ -108,17 +132,23 @@ def solve_rows(
 
 @_compiled
 def refit_rows(
-    hessian: Array, linear: Array, tol: float, max_rounds: int, codes: Array, solved: Array
+    hessian: Array,
+    atoms: Array,
+    data: Array,
+    tol: float,
+    max_rounds: int,
+    codes: Array,
+    solved: Array,
 ) -> None:
-    """Minimise ``z hessian z / 2 - linear z`` over non-negative codes with the support of `codes`.
+    """Minimise ``mean((y - z atoms)^2)`` over non-negative codes with the support of `codes`.
 
     `codes` are overwritten. A row is `solved` when no component of its support that is 0 has a
     slope above `tol`, relative to the slopes at codes of zeros.
     """
-    n_rows, size = linear.shape
-    place = np.empty(size, np.int64)
+    n_rows, size = codes.shape
+    scale = 2.0 / data.shape[1]
     inside = np.empty(size, np.bool_)
-    index = np.empty(size, np.int64)
+    place, index, left = np.empty((3, size), np.int64)
     b, z, residual, target, scratch = np.empty((5, size))
     # rows that start a power of 2 apart would compete for the same places of the cache
     whole, gram = np.empty((size, size + 8)), np.empty((size, size + 8))
@@ -132,8 +162,8 @@ def refit_rows(
                 index[n_places] = n_places
                 inside[n_places] = True
                 z[n_places] = codes[i, j]
-                b[n_places] = linear[i, j]
-                square += linear[i, j] ** 2
+                b[n_places] = scale * _dot(data[i], atoms[j])
+                square += b[n_places] ** 2
                 n_places += 1
         least = tol * math.sqrt(square)
         _gather(hessian, whole, place, 0, n_places)
@@ -145,7 +175,7 @@ def refit_rows(
                 break
             k, factored, complete = _minimise_on_support(
                 b, 0.0, True, index, z, inside, k, factored,
-                gram, factor, residual, target, scratch,
+                gram, factor, left, residual, target, scratch,
             )  # fmt: skip
             peak = 0.0
             for j in range(n_places):
@@ -165,9 +195,19 @@ def refit_rows(
                     inside[j] = True
                     k += 1
             _gather(whole, gram, index, start, k)
-        codes[i] = 0.0
+        for j in range(size):
+            codes[i, j] = 0.0
         for a in range(k):
             codes[i, place[index[a]]] = z[a]
+
+
+@_compiled
+def _dot(x: Array, y: Array) -> float:
+    """Product of two vectors, in double precision."""
+    total = 0.0
+    for j in range(len(x)):
+        total += np.float64(x[j]) * np.float64(y[j])
+    return total
 
 
 @_compiled
@@ -182,15 +222,23 @@ def _minimise_on_support(
     factored: int,
     gram: Array,
     factor: Array,
+    left: Array,
     residual: Array,
     target: Array,
     scratch: Array,
 ) -> tuple[int, int, bool]:
     """Minimise over the components in `index`; those that end at 0 leave it."""
+    if k == 0:
+        return k, factored, True
+    for a in range(k):
+        total = b[index[a]]
+        for c in range(k):
+            total -= gram[a, c] * z[c]
+        residual[a] = total
     for _ in range(_SOLUTIONS):
-        _coordinate_descent(b, lam, positive, index, z, k, gram, residual)
+        _coordinate_descent(lam, positive, z, k, gram, residual)
         k, factored = _drop_zeros(
-            index, z, residual, inside, k, factored, gram, factor, target, scratch
+            index, z, residual, inside, k, factored, gram, factor, left, target, scratch
         )
         _factorise(gram, factor, factored, k)
         factored = k
@@ -202,6 +250,8 @@ def _minimise_on_support(
         if share == 1.0:
             z[:k] = target[:k]
             return k, factored, True
+        for a in range(k):
+            residual[a] += share * (math.copysign(lam, z[a]) - residual[a])
         for a in range(k):
             crossing = z[a] / (z[a] - target[a]) if target[a] * z[a] < 0.0 else math.inf
             # what is in the way ends at 0 exactly
@@ -221,21 +271,9 @@ def _gather(hessian: Array, gram: Array, index: Array, start: int, k: int) -> No
 
 @_compiled
 def _coordinate_descent(
-    b: Array,
-    lam: float,
-    positive: bool,
-    index: Array,
-    z: Array,
-    k: int,
-    gram: Array,
-    residual: Array,
+    lam: float, positive: bool, z: Array, k: int, gram: Array, residual: Array
 ) -> None:
-    """Some sweeps over the components in `index`."""
-    for a in range(k):
-        total = b[index[a]]
-        for c in range(k):
-            total -= gram[a, c] * z[c]
-        residual[a] = total
+    """Some sweeps over the components of the support."""
     for _ in range(_SWEEPS):
         for a in range(k):
             bend, old = gram[a, a], z[a]
@@ -262,37 +300,35 @@ def _drop_zeros(
     factored: int,
     gram: Array,
     factor: Array,
+    left: Array,
     cosines: Array,
     sines: Array,
 ) -> tuple[int, int]:
     """Take components that are 0 out of the support, the Gram matrix and its factor."""
-    kept = 0
-    for a in range(k):
-        kept += z[a] != 0.0
-    if kept == k:
+    first = 0
+    while first < k and z[first] != 0.0:
+        first += 1
+    if first == k:
         return k, factored
-    for a in range(k - 1, -1, -1):
+    for a in range(k - 1, first - 1, -1):
+        if z[a] == 0.0 and a < factored:
+            _downdate(factor, a, factored, cosines, sines)
+            factored -= 1
+    kept = first
+    for a in range(first, k):
         if z[a] == 0.0:
             inside[index[a]] = False
-            if a < factored:
-                _downdate(factor, a, factored, cosines, sines)
-                factored -= 1
-    row = 0
-    for a in range(k):
-        if z[a] != 0.0:
-            column = 0
-            for c in range(k):
-                if z[c] != 0.0:
-                    gram[row, column] = gram[a, c]
-                    column += 1
-            row += 1
-    row = 0
-    for a in range(k):
-        if z[a] != 0.0:
-            index[row] = index[a]
-            residual[row] = residual[a]
-            z[row] = z[a]
-            row += 1
+        else:
+            index[kept], residual[kept], z[kept] = index[a], residual[a], z[a]
+            left[kept] = a
+            kept += 1
+    for row in range(kept):
+        old = gram[row if row < first else left[row]]
+        new = gram[row]
+        if row >= first:
+            new[:first] = old[:first]
+        for column in range(first, kept):
+            new[column] = old[left[column]]
     return kept, factored
 
 
@@ -307,7 +343,7 @@ def _downdate(factor: Array, p: int, k: int, cosines: Array, sines: Array) -> No
         for c in range(p, a):
             row[c] = cosines[c] * carried + sines[c] * lower[c + 1]
             carried = cosines[c] * lower[c + 1] - sines[c] * carried
-        row[a] = math.hypot(carried, lower[a + 1])
+        row[a] = math.sqrt(carried**2 + lower[a + 1] ** 2)
         cosines[a] = carried / row[a]
         sines[a] = lower[a + 1] / row[a]
 
@@ -357,21 +393,28 @@ def _energy_above_zeros(b: Array, lam: float, index: Array, z: Array, k: int, gr
     return total
 
 
+@_compiled_finite
+def _largest_slope(grad: Array, doubt: Array, positive: bool) -> float:
+    """Largest slope at which codes could leave 0, or more."""
+    peak = 0.0
+    for j in range(len(grad)):
+        slope = grad[j] if positive else abs(grad[j])
+        peak = max(peak, slope + doubt[j])
+    return peak
+
+
 @_compiled
 def _relative_gap(
     b: Array,
     constant: float,
     lam: float,
-    positive: bool,
+    peak: float,
     index: Array,
     z: Array,
     k: int,
     grad: Array,
-) -> tuple[float, float, float]:
-    """Relative duality gap and energy, as in `Problem.relative_gap`, and the largest slope."""
-    peak = 0.0
-    for j in range(len(grad)):
-        peak = max(peak, grad[j] if positive else abs(grad[j]))
+) -> tuple[float, float]:
+    """Relative duality gap and energy, as in `Problem.relative_gap`."""
     product, overlap, norm = 0.0, 0.0, 0.0
     for a in range(k):
         product += b[index[a]] * z[a]
@@ -381,20 +424,32 @@ def _relative_gap(
     energy = error + lam * norm
     shrink = min(1.0, lam / peak) if peak > 0.0 else 1.0
     gap = energy - shrink * (2 * error + overlap - shrink * error)
-    return gap / max(energy, np.finfo(np.float64).tiny), energy, peak
+    return gap / max(energy, np.finfo(np.float64).tiny), energy
+
+
+@_compiled
+def _candidates(
+    grad: Array, doubt: Array, lam: float, positive: bool, inside: Array, found: Array
+) -> int:
+    """List the components outside of the support that could lower the energy."""
+    n_found = 0
+    for j in range(len(grad)):
+        slope = grad[j] if positive else abs(grad[j])
+        if slope + doubt[j] > lam and not inside[j]:
+            found[n_found] = j
+            n_found += 1
+    return n_found
 
 
 @_compiled
 def _joining_level(
-    grad: Array, lam: float, peak: float, positive: bool, inside: Array, most: int
-) -> tuple[float, int]:
-    """Slope above which components join the support, so that few do, and their number."""
-    level = lam
-    while True:
-        n_new = 0
-        for j in range(len(grad)):
-            if not inside[j] and (grad[j] if positive else abs(grad[j])) > level:
-                n_new += 1
-        if n_new <= most:
-            return level, n_new
+    grad: Array, lam: float, peak: float, candidates: Array, n_candidates: int, most: int
+) -> float:
+    """Slope above which candidates join the support, so that few do."""
+    level, n_new = lam, n_candidates
+    while n_new > most:
         level += 0.3 * (peak - level)
+        n_new = 0
+        for a in range(n_candidates):
+            n_new += abs(grad[candidates[a]]) > level
+    return level
