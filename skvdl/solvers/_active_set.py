@@ -69,16 +69,16 @@ class ActiveSetLasso(Solver):
                 values[left] = news
         return found
 
-    def _solve_rows(self, problem: Problem, Y: torch.Tensor, W: torch.Tensor, found: Result) -> None:
+    def _solve_rows(
+        self, problem: Problem, Y: torch.Tensor, W: torch.Tensor, found: Result
+    ) -> None:
         """Solve rows from the codes in `found` on, and write there what comes out."""
         # numba is optional, and takes a while to import
         from ._kernel import solve_rows
 
         settings = problem.lam, problem.positive, self.tol, self._max_rounds
         hessian, atoms = _hessian(W, self._n_threads), W.T.contiguous()
-        # what products of single precision may be wrong by, relative to the norm of a row
-        eps = torch.finfo(W.dtype).eps
-        doubts = torch.linalg.vector_norm(atoms, dim=1, dtype=torch.float64) * (len(W) * eps)
+        doubts = _doubts(W)
         gaps, energies = doubts.new_empty(2, len(Y))
         shared = [t.numpy() for t in (atoms, doubts)]
         arrays = [t.numpy() for t in (found.codes, gaps, energies, found.n_iter)]
@@ -146,6 +146,12 @@ def _hessian(W: torch.Tensor, n_threads: int) -> Any:
 
     in_threads(fill, len(hessian), n_threads)
     return hessian.numpy()
+
+
+def _doubts(W: torch.Tensor) -> torch.Tensor:
+    """Bound what rounding does to the products of atoms with a row of norm 1, in any order."""
+    norms = torch.linalg.vector_norm(W, dim=0, dtype=torch.float64)
+    return norms * (len(W) * torch.finfo(W.dtype).eps)
 
 
 @cache

@@ -17,6 +17,8 @@ _SWEEPS = 2
 _SOLUTIONS = 50
 # Components that may join the support in a round, unless half of it is more.
 _JOINING = 8
+# Rows of a factor that are computed together, so that the rows before are read once for all.
+_TILE = 16
 # Smallest pivot, relative to the diagonal: below it, an atom is a combination of the others.
 _PIVOT = 1e-9
 
@@ -100,9 +102,7 @@ def solve_rows(
                 for j in range(size):
                     grad[j] -= amplitude * row[j]
             peak = _largest_slope(grad, doubt, positive)
-            gaps[i], energies[i] = _relative_gap(
-                b, square / 2, lam, peak, index, rounded, k, grad
-            )
+            gaps[i], energies[i] = _relative_gap(b, square / 2, lam, peak, index, rounded, k, grad)
             if gaps[i] <= tol:
                 break
             n_new = _candidates(grad, doubt, lam, positive, inside, joining)
@@ -351,16 +351,17 @@ def _downdate(factor: Array, p: int, k: int, cosines: Array, sines: Array) -> No
 @_compiled
 def _factorise(gram: Array, factor: Array, start: int, k: int) -> None:
     """Cholesky factor, of which the rows before `start` are known."""
-    for a in range(start, k):
-        for c in range(a):
-            total = gram[a, c]
-            for q in range(c):
-                total -= factor[a, q] * factor[c, q]
-            factor[a, c] = total / factor[c, c]
-        total = gram[a, a]
-        for q in range(a):
-            total -= factor[a, q] * factor[a, q]
-        factor[a, a] = math.sqrt(max(total, _PIVOT * gram[a, a]))
+    for first in range(start, k, _TILE):
+        last = min(first + _TILE, k)
+        for c in range(last):
+            for a in range(max(first, c), last):
+                total = gram[a, c]
+                for q in range(c):
+                    total -= factor[a, q] * factor[c, q]
+                if a == c:
+                    factor[c, c] = math.sqrt(max(total, _PIVOT * gram[c, c]))
+                else:
+                    factor[a, c] = total / factor[c, c]
 
 
 @_compiled

@@ -8,7 +8,7 @@ from sklearn.linear_model import Lasso
 
 from skvdl.energy import EnergySettings, Problem
 from skvdl.solvers import ActiveSetLasso, ExactLasso, SolverSettings, _active_set, choose_solver
-from skvdl.solvers._kernel import _downdate, _factorise
+from skvdl.solvers._kernel import _downdate, _factorise, solve_rows
 
 TOL = 1e-9
 
@@ -66,6 +66,58 @@ def test_single_precision_meets_the_gap():
     found = active_set(Y, decoder, lam=0.01, tol=1e-5)
     assert found.codes.dtype == found.energy.dtype == torch.float32
     assert (gaps(Y, decoder, found.codes, lam=0.01) <= 1e-5).all()
+
+
+def exact_gaps(Y, W, codes, lam, positive):
+    """Relative duality gaps from their definition, in double precision."""
+    Y, W, codes = (np.asarray(part, dtype=np.float64) for part in (Y, W, codes))
+    residual = Y - codes @ W.T
+    energy = np.mean(residual**2, axis=1) + lam * np.abs(codes).sum(axis=1)
+    slope = 2 / len(W) * residual @ W
+    peak = (slope if positive else np.abs(slope)).max(axis=1)
+    dual = residual * np.minimum(1.0, lam / np.maximum(peak, 1e-300))[:, None]
+    return 1 - np.mean(2 * dual * Y - dual**2, axis=1) / energy
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("lam", [1e-3, 0.02, 0.2])
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_gap_holds_whatever_the_rounding_of_the_products(positive, lam, offset):
+    # an offset that atoms do not see: what is left of products is small next to their terms
+    decoder = make_decoder((), 60, 40, seed=0).float()
+    W = decoder.weight.detach()
+    W -= W.mean(dim=0)
+    Y = (randn(50, 40, seed=1) + offset).float()
+    found = active_set(Y, decoder, lam=lam, positive=positive, tol=1e-4)
+    gap = exact_gaps(Y, W, found.codes, lam, positive)
+    assert found.converged.all()
+    assert (gap <= 1.001e-4).all()
+
+
+@pytest.mark.parametrize("share", [-1.0, 1.0])
+def test_products_that_are_wrong_by_their_doubts_do_not_matter(share):
+    Y, W = randn(30, 20, seed=0), randn(20, 50, seed=1)
+    hessian, doubts = W.T @ W * (2 / 20), torch.full((50,), 0.05, dtype=torch.float64)
+    wrong = Y @ W + share * 0.05 * Y.norm(dim=1, keepdim=True)
+    codes = torch.zeros(30, 50, dtype=torch.float64)
+    gaps, energies = codes.new_zeros(2, 30)
+    arrays = (hessian, W.T.contiguous(), doubts, Y, wrong)
+    results = (codes, gaps, energies, torch.zeros(30, dtype=torch.int64))
+    settings = 0.3, True, 1e-8, 100
+    solve_rows(*(t.numpy() for t in arrays), *settings, *(t.numpy() for t in results))
+    assert (gaps <= 1e-8).all()
+    assert (exact_gaps(Y, W, codes, 0.3, True) <= 1.001e-8).all()
+    assert 0.5 < (codes == 0).double().mean() < 1
+
+
+def test_products_in_single_precision_are_within_their_doubts():
+    generator = torch.Generator().manual_seed(0)
+    for n_features in (1, 5, 64, 784):
+        Y = torch.randn(100, n_features, generator=generator) + 100
+        W = torch.randn(n_features, 30, generator=generator)
+        error = (Y @ W - Y.double() @ W.double()).abs()
+        bound = _active_set._doubts(W) * Y.double().norm(dim=1, keepdim=True)
+        assert (error <= bound).all()
 
 
 def test_a_gap_that_rounding_does_not_allow_is_told():

@@ -1,0 +1,59 @@
+"""Rows in threads: every row once, one core each, and nothing changed outside."""
+
+from threading import Thread
+
+import pytest
+import torch
+
+from skvdl.solvers._threads import in_threads, one_core
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("n_rows", [0, 1, 64, 65, 1000, 10_000])
+def test_every_row_is_visited_once(n_threads, n_rows):
+    visits = torch.zeros(n_rows)
+    in_threads(lambda part: visits[part].add_(1), n_rows, n_threads)
+    assert torch.equal(visits, torch.ones(n_rows))
+
+
+def test_threads_have_one_core_each_and_others_keep_theirs():
+    seen = []
+    in_threads(lambda part: seen.append(torch.get_num_threads()), 1000, 2)
+    assert set(seen) == {1}
+    later = []
+    thread = Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [2]
+    assert torch.get_num_threads() == 2
+
+
+def test_one_core_is_given_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), one_core() as n_threads:
+        assert (n_threads, torch.get_num_threads()) == (2, 1)
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == 2
+
+
+def test_an_error_in_a_thread_is_raised():
+    def fail(part):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_threads(fail, 1000, 2)
+
+
+@pytest.mark.parametrize("inference", [True, False])
+def test_threads_are_in_the_mode_of_the_caller(inference):
+    seen = []
+    with torch.inference_mode(inference):
+        in_threads(lambda part: seen.append(torch.is_inference_mode_enabled()), 1000, 2)
+    assert set(seen) == {inference}
