@@ -77,16 +77,15 @@ class ActiveSetLasso(Solver):
         from ._kernel import solve_rows
 
         settings = problem.lam, problem.positive, self.tol, self._max_rounds
-        hessian, atoms = _hessian(W, self._n_threads), W.T.contiguous()
-        doubts = _doubts(W)
+        hessian, doubts = _hessian(W, self._n_threads), _doubts(W)
         gaps, energies = doubts.new_empty(2, len(Y))
-        shared = [t.numpy() for t in (atoms, doubts)]
-        arrays = [t.numpy() for t in (found.codes, gaps, energies, found.n_iter)]
+        atoms, doubt, data = (t.numpy() for t in (W.T.contiguous(), doubts, Y))
+        arrays: list[Any] = [t.numpy() for t in (found.codes, gaps, energies, found.n_iter)]
 
         def solve(part: slice) -> None:
-            linear = Y[part] @ W
-            rows = [t.numpy() for t in (Y[part], linear)]
-            solve_rows(hessian, *shared, *rows, *settings, *(array[part] for array in arrays))
+            linear = (Y[part] @ W).numpy()
+            results = (array[part] for array in arrays)
+            solve_rows(hessian, atoms, doubt, data[part], linear, *settings, *results)
 
         in_threads(solve, len(Y), self._n_threads)
         found.energy.copy_(energies)

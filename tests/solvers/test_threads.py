@@ -37,9 +37,13 @@ def test_threads_have_one_core_each_and_others_keep_theirs():
 
 
 def test_one_core_is_given_back_after_an_error():
-    with pytest.raises(ZeroDivisionError), one_core() as n_threads:
-        assert (n_threads, torch.get_num_threads()) == (2, 1)
-        raise ZeroDivisionError
+    def fail():
+        with one_core() as n_threads:
+            assert (n_threads, torch.get_num_threads()) == (2, 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert torch.get_num_threads() == 2
 
 
