@@ -17,6 +17,8 @@ from ._threads import in_threads, one_core
 _ROUNDS = 100
 # Most components, because each thread needs two matrices of this size.
 _MOST_COMPONENTS = 4096
+# How much dearer single products of two atoms are than those of all with all.
+_DEARER = 4
 
 
 class ActiveSetLasso(Solver):
@@ -117,9 +119,12 @@ def refit_non_negative(
     from ._kernel import refit_rows
 
     with one_core() as n_threads:
-        hessian, atoms = _hessian(W, n_threads), W.T.contiguous().numpy()
-        settings = refit_tol(Y.dtype), _ROUNDS
         refitted = codes.relu()
+        sizes = (refitted != 0).sum(dim=1).double()
+        few = _DEARER * sizes.square().sum() < W.shape[1] ** 2
+        hessian = _hessian(W[:, :0] if few else W, n_threads)
+        atoms = W.T.contiguous().numpy()
+        settings = refit_tol(Y.dtype), _ROUNDS
         solved = torch.zeros_like(codes[:, 0], dtype=torch.bool)
         data, *arrays = (t.numpy() for t in (Y, refitted, solved))
 

@@ -12,8 +12,6 @@ import numpy as np
 
 Array = np.ndarray
 
-# Sweeps of coordinate descent before each solution on the support.
-_SWEEPS = 2
 # Solutions on the support before the gradient is computed again.
 _SOLUTIONS = 50
 # Components that may join the support in a round, unless half of it is more.
@@ -94,14 +92,12 @@ def solve_rows(
                 gram, factor, left, residual, target, scratch,
             )  # fmt: skip
             # minus the gradient of the quadratic, at the codes that are returned
-            grad[:] = b
             for a in range(k):
                 codes[i, index[a]] = z[a]
                 rounded[a] = codes[i, index[a]]
                 codes[i, index[a]] = 0.0
-                row, amplitude = hessian[index[a]], rounded[a]
-                for j in range(size):
-                    grad[j] -= amplitude * row[j]
+            grad[:] = b
+            _subtract_rows(hessian, index, rounded, k, grad)
             peak = _largest_slope(grad, doubt, positive)
             gaps[i], energies[i] = _relative_gap(b, square / 2, lam, peak, index, rounded, k, grad)
             if gaps[i] <= tol:
@@ -144,7 +140,8 @@ def refit_rows(
     """Minimise ``mean((y - z atoms)^2)`` over non-negative codes with the support of `codes`.
 
     `codes` are overwritten. A row is `solved` when no component of its support that is 0 has a
-    slope above `tol`, relative to the slopes at codes of zeros.
+    slope above `tol`, relative to the slopes at codes of zeros. Without a `hessian`, of shape
+    (0, 0), each row computes its part on the support.
     """
     n_rows, size = codes.shape
     scale = 2.0 / data.shape[1]
@@ -167,7 +164,13 @@ def refit_rows(
                 square += b[n_places] ** 2
                 n_places += 1
         least = tol * math.sqrt(square)
-        _gather(hessian, whole, place, 0, n_places)
+        if len(hessian):
+            _gather(hessian, whole, place, 0, n_places)
+        else:
+            for a in range(n_places):
+                for c in range(a + 1):
+                    whole[a, c] = scale * _dot(atoms[place[a]], atoms[place[c]])
+                    whole[c, a] = whole[a, c]
         _gather(whole, gram, index, 0, n_places)
         k, factored = n_places, 0
         solved[i] = n_places == 0
@@ -212,6 +215,22 @@ def _dot(x: Array, y: Array) -> float:
 
 
 @_compiled
+def _subtract_rows(hessian: Array, index: Array, amplitudes: Array, k: int, grad: Array) -> None:
+    """Subtract a weighted sum of rows, four at a time to read and write `grad` less often."""
+    size = len(grad)
+    for a in range(0, k - 3, 4):
+        p, q, r, s = amplitudes[a], amplitudes[a + 1], amplitudes[a + 2], amplitudes[a + 3]
+        first, second = hessian[index[a]], hessian[index[a + 1]]
+        third, fourth = hessian[index[a + 2]], hessian[index[a + 3]]
+        for j in range(size):
+            grad[j] -= p * first[j] + q * second[j] + r * third[j] + s * fourth[j]
+    for a in range(k - k % 4, k):
+        row, amplitude = hessian[index[a]], amplitudes[a]
+        for j in range(size):
+            grad[j] -= amplitude * row[j]
+
+
+@_compiled
 def _minimise_on_support(
     b: Array,
     lam: float,
@@ -236,13 +255,15 @@ def _minimise_on_support(
         for c in range(k):
             total -= gram[a, c] * z[c]
         residual[a] = total
+    _coordinate_descent(lam, positive, z, k, gram, residual)
     for _ in range(_SOLUTIONS):
-        _coordinate_descent(lam, positive, z, k, gram, residual)
         k, factored = _drop_zeros(
             index, z, residual, inside, k, factored, gram, factor, left, target, scratch
         )
-        _factorise(gram, factor, factored, k)
-        factored = k
+        factored = _factorise(gram, factor, factored, k)
+        if factored < k:
+            _step_to_face(lam, z, residual, factored, k, gram, factor, target)
+            continue
         _solve_factored(lam, z, residual, k, factor, target)
         share = 1.0
         for a in range(k):
@@ -251,13 +272,86 @@ def _minimise_on_support(
         if share == 1.0:
             z[:k] = target[:k]
             return k, factored, True
-        for a in range(k):
-            residual[a] += share * (math.copysign(lam, z[a]) - residual[a])
-        for a in range(k):
-            crossing = z[a] / (z[a] - target[a]) if target[a] * z[a] < 0.0 else math.inf
-            # what is in the way ends at 0 exactly
-            z[a] = 0.0 if crossing <= share else z[a] + share * (target[a] - z[a])
+        _step_towards(lam, share, z, target, residual, k, gram)
     return k, factored, False
+
+
+@_compiled
+def _step_to_face(
+    lam: float,
+    z: Array,
+    residual: Array,
+    p: int,
+    k: int,
+    gram: Array,
+    factor: Array,
+    direction: Array,
+) -> None:
+    """Set a component to 0 where atom `p` of the support is a combination of those before it.
+
+    Along the direction that changes the codes and not the reconstruction, down to the first 0.
+    """
+    for a in range(p):
+        direction[a] = -factor[p, a]
+    for a in range(p - 1, -1, -1):
+        direction[a] /= factor[a, a]
+        for q in range(a):
+            direction[q] -= factor[a, q] * direction[a]
+    direction[p] = 1.0
+    slope = 0.0
+    for a in range(p + 1):
+        slope += (math.copysign(lam, z[a]) - residual[a]) * direction[a]
+    sign = -1.0 if slope > 0.0 else 1.0
+    room = math.inf
+    for a in range(p + 1):
+        if sign * direction[a] * z[a] < 0.0:
+            room = min(room, abs(z[a] / direction[a]))
+    if room == math.inf:
+        # without a penalty, any direction is as good
+        sign, room = -math.copysign(1.0, z[p]), abs(z[p])
+    for a in range(p + 1):
+        step = sign * room * direction[a]
+        ends = step * z[a] < 0.0 and abs(z[a] / direction[a]) <= room
+        if ends:
+            step = -z[a]
+        for c in range(k):
+            residual[c] -= step * gram[a, c]
+        z[a] = 0.0 if ends else z[a] + step
+
+
+@_compiled
+def _step_towards(
+    lam: float, share: float, z: Array, target: Array, residual: Array, k: int, gram: Array
+) -> None:
+    """Go towards the minimum over the support, past which some components would change sign.
+
+    Either all of them end at 0 and the others at the minimum, or the step ends where the first
+    is 0, whichever has less energy.
+    """
+    first, every = 0.0, 0.0
+    for a in range(k):
+        first += (z[a] - target[a]) * (math.copysign(lam, z[a]) - residual[a])
+        if target[a] * z[a] < 0.0:
+            for c in range(k):
+                if target[c] * z[c] < 0.0:
+                    every += target[a] * target[c] * gram[a, c]
+    first *= (1.0 - share) ** 2
+    if every < first:
+        for a in range(k):
+            residual[a] = math.copysign(lam, z[a])
+        for c in range(k):
+            if target[c] * z[c] < 0.0:
+                for a in range(k):
+                    residual[a] += target[c] * gram[c, a]
+        for a in range(k):
+            z[a] = 0.0 if target[a] * z[a] < 0.0 else target[a]
+        return
+    for a in range(k):
+        residual[a] += share * (math.copysign(lam, z[a]) - residual[a])
+    for a in range(k):
+        crossing = z[a] / (z[a] - target[a]) if target[a] * z[a] < 0.0 else math.inf
+        # what is in the way ends at 0 exactly
+        z[a] = 0.0 if crossing <= share else z[a] + share * (target[a] - z[a])
 
 
 @_compiled
@@ -274,21 +368,20 @@ def _gather(hessian: Array, gram: Array, index: Array, start: int, k: int) -> No
 def _coordinate_descent(
     lam: float, positive: bool, z: Array, k: int, gram: Array, residual: Array
 ) -> None:
-    """Some sweeps over the components of the support."""
-    for _ in range(_SWEEPS):
-        for a in range(k):
-            bend, old = gram[a, a], z[a]
-            pull = residual[a] + bend * old
-            new = 0.0
-            if pull > lam:
-                new = (pull - lam) / bend
-            elif pull < -lam and not positive:
-                new = (pull + lam) / bend
-            change = new - old
-            if change != 0.0:
-                z[a] = new
-                for c in range(k):
-                    residual[c] -= change * gram[a, c]
+    """Sweep over the components of the support."""
+    for a in range(k):
+        bend, old = gram[a, a], z[a]
+        pull = residual[a] + bend * old
+        new = 0.0
+        if pull > lam:
+            new = (pull - lam) / bend
+        elif pull < -lam and not positive:
+            new = (pull + lam) / bend
+        change = new - old
+        if change != 0.0:
+            z[a] = new
+            for c in range(k):
+                residual[c] -= change * gram[a, c]
 
 
 @_compiled
@@ -350,8 +443,12 @@ def _downdate(factor: Array, p: int, k: int, cosines: Array, sines: Array) -> No
 
 
 @_compiled
-def _factorise(gram: Array, factor: Array, start: int, k: int) -> None:
-    """Cholesky factor, of which the rows before `start` are known."""
+def _factorise(gram: Array, factor: Array, start: int, k: int) -> int:
+    """Cholesky factor, of which the rows before `start` are known.
+
+    Returns the number of rows that are known then: those before the first atom that is a
+    combination of others.
+    """
     for first in range(start, k, _TILE):
         last = min(first + _TILE, k)
         for c in range(last):
@@ -359,10 +456,13 @@ def _factorise(gram: Array, factor: Array, start: int, k: int) -> None:
                 total = gram[a, c]
                 for q in range(c):
                     total -= factor[a, q] * factor[c, q]
-                if a == c:
-                    factor[c, c] = math.sqrt(max(total, _PIVOT * gram[c, c]))
-                else:
+                if a > c:
                     factor[a, c] = total / factor[c, c]
+                elif total > _PIVOT * gram[c, c]:
+                    factor[c, c] = math.sqrt(total)
+                else:
+                    return c
+    return k
 
 
 @_compiled

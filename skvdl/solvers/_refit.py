@@ -65,7 +65,7 @@ def _least_squares(
     Y, W = factors
     # more atoms than data do not determine amplitudes, and codes should stay near where they are
     small = support.sum(dim=1) <= len(W)
-    direct = small.nonzero()[:, 0]
+    direct = slice(None) if small.all() else small.nonzero()[:, 0]
     codes, solved = Z.clone(), torch.zeros_like(small)
     if positive and suits_kernel(Z.device, W.shape[1]):
         codes[direct], solved[direct] = refit_non_negative(Y[direct], W, Z[direct])

@@ -8,12 +8,16 @@ keeps torch to one core meanwhile.
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from threading import Lock, Semaphore
+from time import perf_counter
 
 import torch
 
 # Rows that a thread takes at a time, at least and at most, and pieces for each thread in between.
 _FEWEST, _MOST, _PIECES = 64, 512, 4
+# Seconds of work for which threads are worth being started.
+_WORTHWHILE = 0.005
 
 
 @contextmanager
@@ -30,6 +34,8 @@ def one_core() -> Iterator[int]:
 def in_threads(solve: Callable[[slice], None], n_rows: int, n_threads: int) -> None:
     """Call a function for pieces of rows, in threads that use one core each.
 
+    The first few rows tell whether the others are work enough for more than one thread.
+
     Parameters
     ----------
     solve : callable
@@ -37,11 +43,16 @@ def in_threads(solve: Callable[[slice], None], n_rows: int, n_threads: int) -> N
     n_rows : int
         Number of rows.
     n_threads : int
-        Number of threads.
+        Number of threads. The caller should be kept to one core by `one_core`.
     """
+    # the same pieces whether or not there are threads, so that nothing is rounded differently
     size = max(_FEWEST, min(_MOST, -(-n_rows // (n_threads * _PIECES))))
-    parts = [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
-    if n_threads == 1 or len(parts) == 1:
+    edges = [0, *range(min(_FEWEST, n_rows), n_rows, size), n_rows]
+    first, *parts = [slice(start, end) for start, end in pairwise(edges)]
+    start = perf_counter()
+    solve(first)
+    seconds_left = (perf_counter() - start) / _FEWEST * (n_rows - first.stop)
+    if n_threads == 1 or len(parts) < 2 or seconds_left < _WORTHWHILE:
         for part in parts:
             solve(part)
         return

@@ -143,6 +143,24 @@ def test_atoms_that_are_equal_zero_or_opposite():
         assert not found.codes[:, 3].any()
 
 
+@pytest.mark.parametrize("shape", [(60, 8, 8), (200, 64, 10), (80, 20, 3)], ids=str)
+@pytest.mark.parametrize("lam", [1e-5, 1e-3])
+@pytest.mark.parametrize("positive", [True, False])
+def test_atoms_that_are_alike_and_outnumber_the_dimensions(monkeypatch, shape, lam, positive):
+    size, n_features, rank = shape
+    base = randn(rank, n_features, seed=0)
+    atoms = (randn(1, rank, seed=1) + 0.05 * randn(size, rank, seed=2)) @ base
+    decoder = make_decoder((), size, n_features, seed=0)
+    decoder.set_weights((atoms / atoms.norm(dim=1, keepdim=True)).T, torch.zeros(1))
+    Y = randn(30, rank, seed=3) @ base + 0.01 * randn(30, n_features, seed=4)
+    # no row may be left to the other solver
+    monkeypatch.setattr(_active_set, "ExactLasso", None)
+    found = active_set(Y, decoder, lam=lam, positive=positive, tol=1e-7)
+    assert found.converged.all()
+    gap = exact_gaps(Y, decoder.weight.detach(), found.codes, lam, positive)
+    assert (gap <= 1.001e-7).all()
+
+
 def test_rows_do_not_depend_on_each_other_or_on_threads():
     decoder, Y = make_decoder((), 30, 12, seed=0), randn(1100, 12, seed=1)
     threads = torch.get_num_threads()
@@ -199,9 +217,17 @@ def test_downdated_factor_is_that_of_the_smaller_matrix(removed):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((9, 7))
     gram, factor = A.T @ A, np.zeros((7, 7))
-    _factorise(gram, factor, 0, 7)
+    assert _factorise(gram, factor, 0, 7) == 7
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(gram))
     _downdate(factor, removed, 7, np.zeros(7), np.zeros(7))
     kept = np.delete(np.arange(7), removed)
     expected = np.linalg.cholesky(gram[np.ix_(kept, kept)])
     np.testing.assert_allclose(np.tril(factor[:6, :6]), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_factor_ends_before_an_atom_that_is_a_combination_of_others():
+    A = np.random.default_rng(0).standard_normal((9, 7))
+    A[:, 4] = A[:, 1] - 2 * A[:, 3]
+    gram, factor = A.T @ A, np.zeros((7, 7))
+    assert _factorise(gram, factor, 0, 7) == 4
+    np.testing.assert_allclose(np.tril(factor[:4, :4]), np.linalg.cholesky(gram[:4, :4]))

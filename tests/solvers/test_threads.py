@@ -1,15 +1,18 @@
 """Rows in threads: every row once, one core each, and nothing changed outside."""
 
-from threading import Thread
+from threading import Thread, get_ident
 
 import pytest
 import torch
 
+from skvdl.solvers import _threads
 from skvdl.solvers._threads import in_threads, one_core
 
 
 @pytest.fixture(autouse=True)
-def two_threads():
+def two_threads(monkeypatch):
+    # threads for any work, however little
+    monkeypatch.setattr(_threads, "_WORTHWHILE", 0.0)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -24,9 +27,24 @@ def test_every_row_is_visited_once(n_threads, n_rows):
     assert torch.equal(visits, torch.ones(n_rows))
 
 
+def test_little_work_takes_no_threads_and_the_same_pieces(monkeypatch):
+    def pieces():
+        found = []
+        in_threads(lambda part: found.append((part.start, part.stop, get_ident())), 1000, 2)
+        return sorted(found)
+
+    threaded = pieces()
+    monkeypatch.setattr(_threads, "_WORTHWHILE", 1e9)
+    serial = pieces()
+    assert [piece[:2] for piece in serial] == [piece[:2] for piece in threaded]
+    assert {piece[2] for piece in serial} == {get_ident()}
+    assert len({piece[2] for piece in threaded}) > 1
+
+
 def test_threads_have_one_core_each_and_others_keep_theirs():
     seen = []
-    in_threads(lambda part: seen.append(torch.get_num_threads()), 1000, 2)
+    with one_core():
+        in_threads(lambda part: seen.append(torch.get_num_threads()), 1000, 2)
     assert set(seen) == {1}
     later = []
     thread = Thread(target=lambda: later.append(torch.get_num_threads()))
