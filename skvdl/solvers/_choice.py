@@ -12,6 +12,10 @@ from ._counting import CountingFista
 from ._exact import ExactLasso, relative_gaps
 from ._fista import Fista, RestartingFista
 from ._solver import Result, Solver
+from ._threads import one_core, share
+
+# Pieces of the rows for each thread, and rows of a piece for which threads are worth being started.
+_PIECES, _FEWEST = 1, 64
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,33 @@ def codes_by_row(
     Result
         The codes.
     """
+    n_threads = torch.get_num_threads()
+    size = -(-len(Y) // (n_threads * _PIECES))
+    if n_threads == 1 or Y.device.type != "cpu" or size < _FEWEST:
+        return _codes(decoder, Y, energy_settings, solver_settings, seen, init)
+    parts = [slice(start, start + size) for start in range(0, len(Y), size)]
+    found: dict[int, Result] = {}
+
+    def solve(part: slice) -> None:
+        some, some_seen, some_init = (None if t is None else t[part] for t in (Y, seen, init))
+        assert some is not None
+        found[part.start] = _codes(
+            decoder, some, energy_settings, solver_settings, some_seen, some_init
+        )
+
+    with one_core():
+        share(solve, parts, n_threads)
+    return Result(*map(torch.cat, zip(*(found[part.start] for part in parts), strict=True)))
+
+
+def _codes(
+    decoder: Decoder,
+    Y: torch.Tensor,
+    energy_settings: EnergySettings,
+    solver_settings: SolverSettings,
+    seen: torch.Tensor | None,
+    init: torch.Tensor | None,
+) -> Result:
     problem = Problem(decoder.data_term(Y, seen=seen), energy_settings.by_row())
     solver = choose_solver(problem, solver_settings)
     found = solver.solve(problem, init)

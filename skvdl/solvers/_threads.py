@@ -5,7 +5,7 @@ after it they wait for the next one and do nothing else. A method that brings th
 keeps torch to one core meanwhile.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
@@ -55,7 +55,22 @@ def in_threads(solve: Callable[[slice], None], n_rows: int, n_threads: int) -> N
     if n_threads == 1 or len(parts) < 2 or seconds_left < _WORTHWHILE:
         for part in parts:
             solve(part)
-        return
+    else:
+        share(solve, parts, n_threads)
+
+
+def share(solve: Callable[[slice], None], parts: Iterable[slice], n_threads: int) -> None:
+    """Call a function for each slice, in threads that use one core each.
+
+    Parameters
+    ----------
+    solve : callable
+        Takes a slice of rows.
+    parts : iterable of slice
+        The slices. After an error, those that were not begun are left out.
+    n_threads : int
+        Number of threads. The caller should be kept to one core by `one_core`.
+    """
     pieces = iter(parts)
     lock, ready = Lock(), Semaphore(0)
     inference = torch.is_inference_mode_enabled()
@@ -74,9 +89,14 @@ def in_threads(solve: Callable[[slice], None], n_rows: int, n_threads: int) -> N
     mine = torch.get_num_threads()
     with ThreadPoolExecutor(n_threads) as pool:
         workers = [pool.submit(work) for _ in range(n_threads)]
-        for _ in workers:
-            ready.acquire()
-        # a number counts for the thread that sets it, and for all that start later
-        torch.set_num_threads(mine)
-        for worker in workers:
-            worker.result()
+        try:
+            for _ in workers:
+                ready.acquire()
+            # a number counts for the thread that sets it, and for all that start later
+            torch.set_num_threads(mine)
+            for worker in workers:
+                worker.result()
+        finally:
+            with lock:
+                # leaving the pool waits for its threads
+                pieces = iter(())

@@ -1,12 +1,15 @@
 """Rows in threads: every row once, one core each, and nothing changed outside."""
 
 from threading import Thread, get_ident
+from time import sleep
 
 import pytest
 import torch
+from _helpers import make_decoder, randn
 
-from skvdl.solvers import _threads
-from skvdl.solvers._threads import in_threads, one_core
+from skvdl.energy import EnergySettings
+from skvdl.solvers import SolverSettings, _choice, _threads, codes_by_row
+from skvdl.solvers._threads import in_threads, one_core, share
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +82,29 @@ def test_threads_are_in_the_mode_of_the_caller(inference):
     with torch.inference_mode(inference):
         in_threads(lambda part: seen.append(torch.is_inference_mode_enabled()), 1000, 2)
     assert set(seen) == {inference}
+
+
+def test_codes_by_row_are_shared_among_threads(monkeypatch):
+    decoder, Y = make_decoder((), 12, 20, seed=0), randn(301, 20, seed=1)
+    seen, init = (randn(301, 20, seed=2) > -1).to(Y.dtype), randn(301, 12, seed=3)
+    how = EnergySettings(lam=0.05, penalty="l0"), SolverSettings("auto", 1e-6, 500, exact=True)
+    shared = codes_by_row(decoder, Y, *how, seen=seen, init=init)
+    monkeypatch.setattr(_choice, "_FEWEST", 1000)
+    alone = codes_by_row(decoder, Y, *how, seen=seen, init=init)
+    for part, expected in zip(shared, alone, strict=True):
+        torch.testing.assert_close(part, expected)
+
+
+def test_after_an_error_no_other_piece_is_begun():
+    begun = []
+
+    def fail(part):
+        begun.append(part)
+        if part.start == 0:
+            raise ZeroDivisionError
+        sleep(0.01)
+
+    parts = [slice(i, i + 1) for i in range(200)]
+    with pytest.raises(ZeroDivisionError):
+        share(fail, parts, 2)
+    assert len(begun) < 100
