@@ -156,8 +156,8 @@ def test_two_workers(small, fitted):
 
 def test_what_cannot_be_done_is_said(small, fitted):
     X = da.from_array(small, chunks=(20, 12))
-    with pytest.raises(TypeError, match="partial_fit"):
-        VDL(5).fit(X)
+    with pytest.raises(ValueError, match="torchrun"):
+        VDL(5, distributed=True).partial_fit(X)
     with pytest.raises(ValueError, match="features"):
         fitted.transform(X[:, :5])
     with pytest.raises(ValueError, match="columns"):
