@@ -4,10 +4,13 @@ import os
 import pickle
 import time
 import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from _recipes import recipe
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -93,7 +96,9 @@ def test_frames_warm_starts_and_pipelines(X, client):
     assert isinstance(Z, da.Array)
     expected = make_pipeline(StandardScaler(), VDL(**HOW)).fit(X)
     assert_equal_models(pipe[-1], expected[-1])
-    assert pipe.score(da.from_array(X, chunks=(40, 12))) == pytest.approx(expected.score(X))
+    assert pipe.score(da.from_array(X, chunks=(40, 12))) == pytest.approx(
+        expected.score(X), rel=0.01
+    )
 
 
 class _Scaler(StandardScaler):
@@ -126,6 +131,23 @@ def test_bad_blocks_say_so(X, client):
 
     with pytest.raises(OSError, match="no such file"):
         model.fit(da.from_array(X, chunks=(40, 12)).map_blocks(fail, meta=X[:0]))
+
+
+@pytest.mark.parametrize("name", ["cluster.py", "search.py"])
+def test_recipes_of_the_documentation_run(name, cluster, monkeypatch):
+    # workers that are there already take the place of new ones
+    monkeypatch.setattr(distributed, "LocalCluster", lambda **how: nullcontext(cluster))
+    names = {"__name__": "__main__"}
+    exec(recipe(name), names)
+    with distributed.Client(cluster) as client:
+        # workers do not compete for cores
+        assert set(client.run(torch.get_num_threads).values()) == {1}
+    if name == "cluster.py":
+        assert names["score"] > 0.5
+        assert 0.6 < names["zeros"] < 0.95
+        assert names["X_hat"].shape == (2000, 20)
+    else:
+        assert min(names["search"].cv_results_["mean_test_score"]) > 0.3
 
 
 class _Dying(VDL):
