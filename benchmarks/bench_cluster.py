@@ -1,6 +1,6 @@
 """Many rows on several processes: throughput, memory of the workers, and what messages cost.
 
-    python -m benchmarks.bench_cluster rows 1000000 [folder]
+    python -m benchmarks.bench_cluster rows 1000000 [folder [tasks [workers]]]
     python -m benchmarks.bench_cluster messages
 
 The first command writes float32 rows with 64 features to parquet files, unless the folder has
@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 
@@ -28,7 +29,8 @@ from skvdl.training import run_epoch
 
 from .common import RESULTS, machine, print_table
 
-D, COMPONENTS, BATCH = 64, 64, 2000
+D, COMPONENTS = 64, 64
+TASKS = ("transform", "epoch 2000", "epoch 16000")
 FILE = RESULTS / "bench_cluster.json"
 ROWS_PER_FILE = 50_000
 # What training costs is measured with these batch sizes.
@@ -74,43 +76,46 @@ def peak_memory():
     return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
 
-def run_rows(n_rows, folder):
+def run_rows(n_rows, folder, tasks=TASKS, workers=(1, 2)):
     import dask.dataframe as dd
     import distributed
 
     write_rows(folder, n_rows)
     model = VDL(COMPONENTS, lam=0.1, transform_method="encoder", debias=False, random_state=0)
     model.set_params(max_iter=2).fit(some_rows(20_000, 0))
-    learner = VDL(COMPONENTS, lam=0.1, init="data", max_iter=1, batch_size=BATCH, debias=False)
-    learner.set_params(random_state=0, early_stopping=False)
-    found = {}
-    for n_workers in (1, 2):
+    learner = VDL(COMPONENTS, lam=0.1, init="data", max_iter=1, debias=False, random_state=0)
+    found = []
+    for task, n_workers in product(tasks, workers):
         how = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
-        seconds = found[n_workers] = {}
-        for task in ("transform", "epoch"):
-            # workers of their own, so that the most memory is that of this task
-            with distributed.LocalCluster(**how) as cluster, distributed.Client(cluster) as client:
-                X = dd.read_parquet(folder).to_dask_array()
-                # what is imported, compiled or read from disk for the first time
+        # workers of their own, so that the most memory is that of this task
+        with distributed.LocalCluster(**how) as cluster, distributed.Client(cluster) as client:
+            X = dd.read_parquet(folder).to_dask_array()
+            kind, _, batch_size = task.partition(" ")
+            # what is imported or compiled for the first time
+            if kind == "epoch":
+                learner.set_params(batch_size=int(batch_size)).fit(X.blocks[:2])
+            else:
                 model.transform(X.blocks[:2]).compute()
-                learner.fit(X.blocks[:2])
-                idle = max(client.run(peak_memory).values())
-                start = perf_counter()
-                if task == "transform":
-                    zeros = (model.transform(X) == 0).sum().compute()
-                    assert zeros
-                else:
-                    learner.fit(X)
-                seconds[task] = perf_counter() - start
-                seconds[f"{task}, MB"] = max(client.run(peak_memory).values())
-                seconds[f"{task}, MB before"] = idle
-    print_table(
-        ("workers", *found[1]),
-        [(n, *(round(v, 1) for v in row.values())) for n, row in found.items()],
-    )
-    for task in ("transform", "epoch"):
-        print(f"{task}: two workers are {found[1][task] / found[2][task]:.2f} times one")
-    keep(f"{n_rows} rows", found)
+            idle, start = max(client.run(peak_memory).values()), perf_counter()
+            if kind == "epoch":
+                X = client.persist(X)
+                distributed.wait(X)
+                load = perf_counter() - start
+                learner.fit(X)
+            else:
+                load = 0.0
+                assert (model.transform(X) == 0).sum().compute()
+            seconds = perf_counter() - start
+            peak = max(client.run(peak_memory).values())
+        found.append((task, n_workers, round(seconds, 1), round(load, 1), round(peak - idle)))
+        print(found[-1], flush=True)
+    columns = ("task", "workers", "seconds", "of which reading", "MB of a worker for the task")
+    print_table(columns, found)
+    for task in tasks:
+        one, two = ([row[2] for row in found if row[:2] == (task, n)] for n in (1, 2))
+        if one and two:
+            print(f"{task}: two workers are {one[0] / two[0]:.2f} times as fast as one")
+    keep(f"{n_rows} rows", [dict(zip(columns, row, strict=True)) for row in found])
 
 
 def make_learner(name, batch_size, rows):
@@ -238,5 +243,8 @@ if __name__ == "__main__":
         run_messages()
     else:
         n_rows = int(arguments[0])
+        chosen = [part.split(",") for part in arguments[2:]]
+        tasks = chosen[0] if chosen else TASKS
+        workers = [int(n) for n in chosen[1]] if len(chosen) > 1 else (1, 2)
         with tempfile.TemporaryDirectory() as folder:
-            run_rows(n_rows, Path(arguments[1] if len(arguments) > 1 else folder))
+            run_rows(n_rows, Path([*arguments[1:2], folder][0]), tasks, workers)

@@ -170,7 +170,7 @@ class Shard(Rows):
         if isinstance(index, slice):
             return torch.arange(*index.indices(len(self)), device=self.device)
         assert isinstance(index, torch.Tensor)
-        return index
+        return index.contiguous()
 
     def _find(self, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the piece of each row, and whether this process has it."""
