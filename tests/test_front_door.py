@@ -11,7 +11,7 @@ import skvdl
 
 PACKAGE = Path(skvdl.__file__).parent
 # From the top of the house down: a room imports from those below it only.
-ROOMS = ["estimators", "training", "solvers", "energy", "models"]
+ROOMS = ["estimators", "training", "solvers", "energy", "models", "distributed"]
 
 
 def run(code, *options):

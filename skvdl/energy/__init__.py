@@ -13,12 +13,14 @@ paper uses batches of 250 rows.
 """
 
 from ._problem import HINGE_ROWS, EnergySettings, Problem
+from ._spread import SharedSpread
 from ._terms import l0, l1, mean_squared_error, variance_hinge
 
 __all__ = [
     "HINGE_ROWS",
     "EnergySettings",
     "Problem",
+    "SharedSpread",
     "l0",
     "l1",
     "mean_squared_error",

@@ -1,11 +1,14 @@
 """The energy of one batch, as solvers see it."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 
+from ..distributed import Share
 from ..models import DataTerm, QuadraticTerm
+from ._spread import SharedSpread
 from ._terms import l0, l1, variance_hinge, variance_hinge_force
 
 # Rows of the batch that the weight of the hinge refers to.
@@ -60,12 +63,20 @@ class Problem:
         Weights of the other terms.
     target : torch.Tensor of shape (n, l), optional
         The encoder's prediction, which codes should stay close to; 0 by default.
+    share : Share, optional
+        What this process has of the batch; by default all of it. Of coupled rows, energies and
+        norms are those of the whole batch, and all processes have to ask for them together.
     """
 
     def __init__(
-        self, data: DataTerm, settings: EnergySettings, target: torch.Tensor | None = None
+        self,
+        data: DataTerm,
+        settings: EnergySettings,
+        target: torch.Tensor | None = None,
+        share: Share | None = None,
     ) -> None:
-        n_rows = len(data.Y)
+        self.share = Share.whole(data.Y) if share is None else share
+        n_rows = self.share.n_rows
         self.data = data
         self.settings = settings
         self.lam = settings.lam
@@ -75,6 +86,11 @@ class Problem:
         self.beta = settings.hinge_weight(n_rows) if n_rows > 1 else 0.0
         # what turns the force of the hinge into minus its gradient
         self.strength = 2.0 * self.beta / max(1, n_rows - 1)
+        self._spread: SharedSpread | None = None
+        if self.coupled and not self.share.alone:
+            self._spread = SharedSpread(self.share)
+        # whether the spread is already that of the codes to descend from
+        self._asked = False
         data.add(
             ridge=2.0 * settings.gamma / data.n_components,
             centre=target,
@@ -128,15 +144,55 @@ class Problem:
             value = torch.add(value, l1(Z), alpha=self.lam)
         if self.coupled:
             threshold = self.settings.variance_threshold
-            deviation, pull = variance_hinge_force(Z, threshold)
+            if self._spread is None:
+                total = value.sum()
+                deviation, pull = variance_hinge_force(Z, threshold)
+                hinge = variance_hinge(Z, threshold).sum()
+            else:
+                (total,) = self._spread.ask(Z, value.sum())
+                self._asked = False
+                deviation, pull = self._spread.force(Z, threshold)
+                hinge = self._spread.hinge(threshold).sum()
             grad.addcmul_(deviation, pull, value=-self.strength)
-            hinge = variance_hinge(Z, threshold).sum()
-            value = torch.add(value.sum(), hinge, alpha=self.beta).reshape(1)
+            value = torch.add(total, hinge, alpha=self.beta).reshape(1)
         return value[:, None], grad
 
     def energy(self, Z: torch.Tensor) -> torch.Tensor:
         """Energy as a column, as in `value_and_grad`."""
         return self.value_and_grad(Z)[0]
+
+    def total(self, energies: torch.Tensor) -> torch.Tensor:
+        """Sum of the energies of rows, over the whole batch if rows are coupled."""
+        total = energies.sum()
+        return total if self._spread is None else self.share.group.sum(total)[0]
+
+    def norms(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Norm of each row of tensors as a column, or of the whole batch if rows are coupled."""
+        dim = (0, 1) if self.coupled else 1
+        norms = [torch.linalg.vector_norm(V, dim=dim, keepdim=True) for V in tensors]
+        if self._spread is None:
+            return norms
+        return [square.sqrt() for square in self.share.group.sum(*map(torch.square, norms))]
+
+    def length(self, V: torch.Tensor, following: torch.Tensor | None = None) -> float:
+        """Norm of coupled rows, as a number.
+
+        `following` says from which codes `descend` is called next, whose spread then comes in the
+        same message.
+        """
+        norm = torch.linalg.vector_norm(V)
+        if self._spread is None:
+            return norm.item()
+        if following is None:
+            (square,) = self.share.group.sum(norm.square())
+        else:
+            (square,) = self._spread.ask(following, norm.square())
+            self._asked = True
+        return math.sqrt(square.item())
+
+    def forget_following(self) -> None:
+        """Say that `descend` is called from other codes than was announced."""
+        self._asked = False
 
     def relative_gap(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Duality gap of a lasso over its energy, and the energy, as columns.
@@ -190,7 +246,13 @@ class Problem:
         """
         if self.coupled:
             threshold = self.settings.variance_threshold
-            _, pull = variance_hinge_force(Z, threshold, deviation=deviation, scratch=out)
+            if self._spread is None:
+                _, pull = variance_hinge_force(Z, threshold, deviation=deviation, scratch=out)
+            else:
+                if not self._asked:
+                    self._spread.ask(Z)
+                self._asked = False
+                _, pull = self._spread.force(Z, threshold, deviation)
             self.data.descend(Z, out=out)
             out.addcmul_(deviation, pull.mul_(self.hinge_step))
         else:

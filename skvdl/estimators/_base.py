@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from numbers import Real
@@ -26,6 +26,7 @@ from tqdm.auto import tqdm
 from .._caller import caller_level
 from .._constraints import Number, real, whole
 from .._doc_link import DocLinkMixin
+from ..distributed import ALONE, Group, OtherProcessError, Processes, Rows, Shard, Stream
 from ..energy import EnergySettings
 from ..models import LISTA, Decoder, Units
 from ..solvers import SolverSettings
@@ -43,8 +44,17 @@ from ..training import (
     train,
     uninterrupted,
 )
-from ._blocks import code_blocks, data_blocks, is_dask, joined_blocks, map_blocks, score_blocks
+from ._blocks import (
+    code_blocks,
+    data_blocks,
+    is_dask,
+    joined_blocks,
+    map_blocks,
+    read_stream,
+    score_blocks,
+)
 from ._callbacks import CallbackSupportMixin, FitCallbacks
+from ._cluster import current_client, fit_on_workers
 from ._coding import Coder, finite
 from ._containers import Container, codes_to_tensor, data_to_tensor, rows_to_tensor
 from ._devices import available_devices, resolve_device
@@ -63,6 +73,8 @@ _AUTO_EPOCHS, _AUTO_JUDGE = 500, 20
 # larger share until there are enough, and none of fewer than so many.
 _AUTO_FRACTION, _AUTO_MOST, _AUTO_LEAST = 0.1, 1000, 100
 _AUTO_LARGER_FRACTION, _AUTO_ENOUGH = 0.2, 50
+# Rows of a stream of blocks that are kept in memory.
+_STREAM_ROWS = 20_000
 # Rows that lam and the encoder's threshold are calibrated on, at most, and trials. Of long codes,
 # fewer rows are enough: so many that there are as many numbers, but not fewer than these.
 _CALIBRATION_ROWS, _CALIBRATION_TRIALS = 500, 12
@@ -138,6 +150,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         "revive_dead": ["boolean"],
         "warm_start": ["boolean"],
         "checkpoint": [str, os.PathLike, None],
+        "distributed": ["boolean"],
         "random_state": ["random_state"],
         "device": [StrOptions({"auto", "cpu", "cuda", "mps"})],
         "verbose": ["verbose"],
@@ -188,6 +201,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
     revive_dead: bool
     warm_start: bool
     checkpoint: str | os.PathLike[str] | None
+    distributed: bool
     random_state: int | np.random.RandomState | None
     device: str
     verbose: int
@@ -199,8 +213,10 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
 
         Parameters
         ----------
-        X : {array-like, torch.Tensor} of shape (n_samples, n_features)
-            Data.
+        X : {array-like, torch.Tensor, Dask array or DataFrame} of shape (n_samples, n_features)
+            Data. With ``distributed=True``, the part of them that this process has. A Dask
+            collection is learnt from on the workers of the current client, or without one block by
+            block in this process.
         y : None
             Ignored.
 
@@ -210,36 +226,39 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             The fitted estimator. After an interrupt it has what was learnt until then, after
             divergence the weights of the last good epoch.
         """
-        if is_dask(X):
-            raise TypeError(
-                "fit shuffles all rows and needs them in memory, which a Dask collection may not "
-                "fit into. Use partial_fit, which takes one block at a time, or X.compute()."
-            )
         # before anything is kept to go back to: scikit-learn cleans up after errors too
         callbacks = FitCallbacks(self, X, y)
-        with self._unchanged_on_error() as afterwards, Checkpoint(self.checkpoint) as checkpoint:
+        if is_dask(X):
+            return self._fit_blocks(X, callbacks)
+        group = self._group()
+        return self._learn(lambda reset: self._read(X, group, reset, 2), group, callbacks)
+
+    def _learn(self, read: Callable[[bool], Rows], group: Group, callbacks: FitCallbacks) -> Self:
+        """Do what `fit` does, with rows that are read, for the first time or to go on with them."""
+        folder = self.checkpoint if group.rank == 0 else None
+        with self._unchanged_on_error() as afterwards, Checkpoint(folder) as checkpoint:
             goes_on = self.warm_start and hasattr(self, "_learner")
-            data = self._validate(X, reset=not goes_on, min_samples=2)[0]
+            data = read(not goes_on)
             device = resolve_device(self.device, data.dtype)
             if not self.scale:
-                _warn_of_scale(data, look_for_nan=self.missing_values == "nan")
-            generator = self._make_generator()
+                _warn_of_scale(data.local, look_for_nan=self.missing_values == "nan")
+            generator = self._make_generator(group)
             known = self._learner if goes_on else None
             find_checkpoint(checkpoint, self, data, generator, device, known)
             index, held_out = self._split(data, generator)
-            units = Units(self.center, self.scale).update(data)
+            units = _measure(Units(self.center, self.scale), data)
             learner = self._make_learner(data, index, units, generator, device, goes_on)
             judged = len(held_out) > 0 and (self.early_stopping or self.max_iter == "auto")
-            rows = data[self._calibration_rows(index, held_out)]
+            rows = data.gather(self._calibration_rows(data.at_hand(index), held_out))
             history, best = History(), Best()
             stopped: BaseException | None = None
             try:
                 if not goes_on and checkpoint.saved is None:
-                    self._start(learner, data, index, generator, stream=False)
+                    self._start(learner, data, data.at_hand(index), generator, stream=False)
                 n_epochs = learner.training.max_iter
                 done = 0 if checkpoint.saved is None else checkpoint.saved["epoch"]
                 callbacks.begin(n_epochs - done)
-                with self._progress(n_epochs, done) as show:
+                with self._progress(n_epochs, done, hidden=group.rank > 0) as show:
 
                     def on_epoch(history: History) -> bool:
                         show(history)
@@ -304,11 +323,12 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             # scikit-learn validates parameters in the first call only
             self._validate_params()
             min_samples = 2 if self.regularizer == "variance" else 1
-            data = self._validate(X, reset=first, min_samples=min_samples)[0]
+            group = self._group()
+            data = self._read(X, group, first, min_samples)
             device = resolve_device(self.device, data.dtype)
-            generator = self._make_generator() if first else None
+            generator = self._make_generator(group) if first else None
             known = Units(self.center, self.scale) if first else self._learner.units
-            units = copy.deepcopy(known).to(data.device).update(data)
+            units = _measure(copy.deepcopy(known), data)
             index = torch.arange(len(data), device=data.device)
             learner = self._make_learner(data, index, units, generator, device, goes_on=not first)
             if generator is not None:
@@ -319,7 +339,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
                     "The energy of these rows is not finite, so they were not learnt from. "
                     "Use scale=True or lower the learning rates."
                 )
-            rows = data[self._calibration_rows(index, index[:0])]
+            rows = data.gather(self._calibration_rows(index, index[:0]))
             lam = self._calibrate(learner, rows) if first else self._calibrate_again(learner, rows)
             # from here on nothing fails and an interrupt comes too late: the history is no copy
             afterwards.enter_context(uninterrupted())
@@ -328,9 +348,27 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             self._publish(learner, history, 1 if first else self.n_iter_ + 1, lam)
         return self
 
+    def _fit_blocks(self, X: Any, callbacks: FitCallbacks) -> Self:
+        """Do what `fit` does with a collection of Dask: on its workers, or here block by block."""
+        self._refuse_processes()
+        goes_on = self.warm_start and hasattr(self, "_learner")
+        with self._unchanged_on_error():
+            blocks = data_blocks(self, X, reset=not goes_on)
+            # blocks have no names
+            names = self.__dict__.pop("feature_names_in_", None)
+            client = current_client()
+            if client is None:
+                self._learn(lambda reset: read_stream(self, blocks), ALONE, callbacks)
+            else:
+                self.__dict__.update(fit_on_workers(client, self, blocks))
+            if names is not None:
+                self.feature_names_in_ = names
+        return self
+
     def _learn_blocks(self, X: Any) -> Self:
         """Learn from the blocks of a collection of Dask, which are in memory one by one."""
         self._validate_params()
+        self._refuse_processes()
         blocks = data_blocks(self, X, reset=not hasattr(self, "_learner"))
         # blocks have no names
         names = self.__dict__.pop("feature_names_in_", None)
@@ -504,7 +542,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
     def _start(
         self,
         learner: Learner,
-        X: torch.Tensor,
+        X: Rows,
         index: torch.Tensor,
         generator: torch.Generator,
         *,
@@ -513,16 +551,77 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         """Improve random weights with the help of data, which are the first of many in a stream."""
 
     def _validate(
-        self, X: ArrayLike, *, reset: bool, min_samples: int = 1
+        self,
+        X: ArrayLike,
+        *,
+        reset: bool,
+        min_samples: int = 1,
+        dtype: torch.dtype | None = None,
     ) -> tuple[torch.Tensor, Container]:
         return data_to_tensor(
             self,
             X,
             reset=reset,
-            dtype=None if reset else self.decoder_.dtype,
+            dtype=dtype if reset or dtype is not None else self.decoder_.dtype,
             min_samples=min_samples,
             allow_nan=self.missing_values == "nan",
         )
+
+    def _group(self) -> Group:
+        """Processes to learn with."""
+        return Processes.join() if self.distributed else ALONE
+
+    def _refuse_processes(self) -> None:
+        if self.distributed:
+            raise ValueError(
+                "distributed=True is for processes of torchrun, each of which has its rows in "
+                "memory. A Dask collection needs distributed=False: its workers find each other."
+            )
+
+    def _read(self, X: ArrayLike, group: Group, reset: bool, min_samples: int) -> Rows:
+        """Check data, of which each process of a group has a part."""
+        if group.size == 1:
+            return Rows(self._validate(X, reset=reset, min_samples=min_samples)[0])
+        return self._join([X], None, group, reset, min_samples)
+
+    def _join(
+        self,
+        pieces: Sequence[Any],
+        places: Sequence[int] | None,
+        group: Group,
+        reset: bool,
+        min_samples: int,
+    ) -> Shard:
+        """Check the pieces of the data that this process has, and find out what others have."""
+        tensors: list[torch.Tensor] = []
+        refused: Exception | None = None
+        try:
+            for X in pieces:
+                tensors.append(self._validate(X, reset=reset, min_samples=0)[0])
+        except (ValueError, TypeError) as error:
+            refused = error
+        kinds = {(t.shape[1], str(t.dtype)) for t in tensors if len(t)}
+        known = group.exchange(None if refused else kinds)
+        if refused:
+            raise refused
+        if any(found is None for found in known):
+            raise OtherProcessError("Another process cannot use its data; its message says why.")
+        every = set[tuple[int, str]]().union(*(found for found in known if found))
+        if len(every) > 1:
+            raise ValueError(
+                "The parts of the data have different numbers of features or types: "
+                f"{', '.join(f'{n} features of {dtype}' for n, dtype in sorted(every))}."
+            )
+        for _, dtype in every:
+            # a part without rows says nothing about the type
+            tensors = [t.to(getattr(torch, dtype.removeprefix("torch."))) for t in tensors]
+        shard = Shard(tensors, group, places)
+        if len(shard) < min_samples:
+            raise ValueError(
+                f"Found {len(shard)} sample(s) in all parts of the data while a minimum of "
+                f"{min_samples} is required."
+            )
+        return shard
 
     def _validate_fitted(self, X: ArrayLike) -> tuple[torch.Tensor, Container]:
         """Check everything that methods after `fit` use: parameters and data."""
@@ -563,19 +662,20 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
                     attributes.update(before)
                 raise
 
-    def _make_generator(self) -> torch.Generator:
+    def _make_generator(self, group: Group) -> torch.Generator:
         """Generator for weights and shuffling; no global random state is read or changed."""
         generator = torch.Generator(device="cpu")
         if self.random_state is None:
             generator.seed()
         else:
             generator.manual_seed(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        if group.size > 1:
+            generator.manual_seed(group.exchange(generator.initial_seed())[0])
         return generator
 
-    def _split(
-        self, X: torch.Tensor, generator: torch.Generator
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _split(self, X: Rows, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         """Indices of the rows to learn from, and of those to judge epochs by, if any."""
+        n_validation = 0
         if self.early_stopping:
             n_validation = max(1, round(self.validation_fraction * len(X)))
             if len(X) - n_validation < 2:
@@ -586,10 +686,14 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         elif (self.max_iter == "auto" or self.lam is None) and len(X) >= _AUTO_LEAST:
             few = min(round(_AUTO_LARGER_FRACTION * len(X)), _AUTO_ENOUGH)
             n_validation = min(max(round(_AUTO_FRACTION * len(X)), few), _AUTO_MOST)
-        else:
+        elif not isinstance(X, Stream):
             every = torch.arange(len(X), device=X.device)
             return every, every[:0]
         order = torch.randperm(len(X), generator=generator, device=generator.device).to(X.device)
+        if isinstance(X, Stream):
+            # rows to start from, to judge epochs by and to calibrate on
+            X.keep(order[:_STREAM_ROWS])
+            n_validation = min(n_validation, _STREAM_ROWS // 2)
         return order[n_validation:], order[:n_validation]
 
     def _penalty(self) -> str:
@@ -654,7 +758,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
 
     def _make_learner(
         self,
-        X: torch.Tensor,
+        X: torch.Tensor | Rows,
         index: torch.Tensor,
         units: Units,
         generator: torch.Generator | None,
@@ -671,7 +775,8 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             learner.to(device).configure(*self._settings(len(index), lam))
             return learner
         assert generator is not None
-        n_features = X.shape[1]
+        X = Rows.of(X)
+        n_features = X.n_features
         decoder = self._make_decoder(n_features, generator, X.dtype)
         encoder = None
         if self.encoder is not None:
@@ -820,9 +925,11 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             yield rows_to_tensor(X[rows], self._learner.device)
 
     @contextmanager
-    def _progress(self, n_epochs: int, done: int) -> Iterator[Callable[[History], None]]:
+    def _progress(
+        self, n_epochs: int, done: int, *, hidden: bool
+    ) -> Iterator[Callable[[History], None]]:
         """Bar with the current energy, share of zeros and dead components, when verbose."""
-        if not self.verbose:
+        if hidden or not self.verbose:
             yield lambda history: None
             return
         name = type(self).__name__
@@ -898,8 +1005,23 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         self._move_to(tree["device"])
 
 
+def _measure(units: Units, X: Rows) -> Units:
+    """Take all rows into account, also those of other processes."""
+    if X.group.size == 1:
+        units.to(X.device)
+        for part in X.parts():
+            units.update(part)
+        return units
+    fresh = Units(units.center, units.scaled)
+    for part in X.parts():
+        fresh.update(part)
+    return units.to("cpu").merge(fresh.merge_all(X.group))
+
+
 def _warn_of_scale(X: torch.Tensor, look_for_nan: bool) -> None:
     """Warn when the default weights of the energy cannot suit the data."""
+    if len(X) < 2:
+        return
     some = X[:: max(1, len(X) // 10_000)]
     scale = (some[some.isnan().logical_not_()] if look_for_nan else some).std().item()
     if scale > 0 and not 1e-2 <= scale <= 1e2:

@@ -4,16 +4,19 @@ Dask is imported only if the caller has done so: otherwise nothing can be one of
 """
 
 import copy
+import math
 import pickle
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import validate_data
 
+from ..distributed import Stream
 from ._scoring import ExplainedVariance
 
 # Scores of blocks that are merged at once.
@@ -158,6 +161,37 @@ def joined_blocks(X: Any, n_rows: int) -> Iterator[np.ndarray]:
     # a short remainder goes with the last rows that are enough
     left = waiting if ready is None else [ready, *waiting]
     yield np.concatenate(left)
+
+
+def read_stream(estimator: Any, X: Any) -> Stream:
+    """Return the blocks as a stream, of which only a few are in memory at a time.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator, which says what is valid.
+    X : dask.array.Array of shape (n_samples, n_features)
+        Data, with one block along the features.
+
+    Returns
+    -------
+    Stream
+        The data. A block is computed and checked each time that it is needed.
+    """
+    blocks = X.to_delayed().ravel()
+    dtype = torch.float32 if X.dtype == np.float32 else torch.float64
+
+    def load(number: int) -> torch.Tensor:
+        block = blocks[number].compute()
+        return estimator._validate(block, reset=False, min_samples=0, dtype=dtype)[0]
+
+    lengths = X.chunks[0]
+    if any(math.isnan(length) for length in lengths):
+        # those of a data frame are not known before it is computed
+        lengths = [len(load(number)) for number in range(len(blocks))]
+    if sum(lengths) < 2:
+        raise ValueError(f"Found {sum(lengths)} sample(s) while a minimum of 2 is required.")
+    return Stream(load, lengths, X.shape[1], dtype)
 
 
 def _ship(estimator: Any) -> Any:

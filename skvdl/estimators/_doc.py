@@ -96,6 +96,10 @@ _PARAMETERS = {
         Folder in which `fit` keeps its state while it runs. If it is killed, the same call goes on
         from there, and the result is the same. A finished `fit` removes its file. See
         :ref:`checkpoints`.""",
+    "distributed": """bool
+        Whether `fit` and `partial_fit` are called in several processes, started by torchrun, each
+        with its part of the data. All of them end with the model that a single process learns
+        from all parts. See :ref:`scaling`.""",
     "random_state": """int, RandomState instance or None
         Seed of the initial weights, the shuffling and the validation split.""",
     "device": """{"auto", "cpu", "cuda", "mps"}

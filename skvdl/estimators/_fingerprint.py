@@ -9,6 +9,7 @@ import torch
 
 from .._caller import caller_level
 from .._version import __version__
+from ..distributed import Rows, Shard
 from ..training import Checkpoint, Learner, hash_tree
 
 # Parameters that the state of training does not depend on. The seed and the device in use stand
@@ -16,6 +17,7 @@ from ..training import Checkpoint, Learner, hash_tree
 _WITHOUT_EFFECT = {
     "checkpoint",
     "device",
+    "distributed",
     "random_state",
     "sparse_output",
     "transform_method",
@@ -29,7 +31,7 @@ _CHUNK_ELEMENTS = 2**21
 def find_checkpoint(
     checkpoint: Checkpoint,
     estimator: Any,
-    X: torch.Tensor,
+    X: Rows,
     generator: torch.Generator,
     device: torch.device,
     start: Learner | None,
@@ -42,8 +44,8 @@ def find_checkpoint(
         Where to look.
     estimator : estimator
         The estimator.
-    X : torch.Tensor of shape (n_samples, n_features)
-        Data.
+    X : Rows of shape (n_samples, n_features)
+        Data. If several processes share them, all of them get the state that the first one finds.
     generator : torch.Generator
         Source of all randomness, with its seed. If a state is found that was drawn at random, the
         generator gets the seed with which that fit began.
@@ -52,7 +54,7 @@ def find_checkpoint(
     start : Learner or None
         What training goes on from, for a warm start.
     """
-    if checkpoint.folder is None:
+    if estimator.checkpoint is None:
         return
     parameters = {
         name: _plain(value)
@@ -65,13 +67,24 @@ def find_checkpoint(
     identity = {
         "estimator": type(estimator).__qualname__,
         "set of parameters": hashlib.sha256(known.encode()).hexdigest(),
-        "data set": hash_rows(X),
+        "data set": hash_data(X),
         "start": None if start is None else hash_tree([start.state(), start.n_steps]),
     }
     name = f"{type(estimator).__name__}-{hash_tree(identity)[:32]}"
     checkpoint.find(name, {**identity, "version of skvdl": __version__}, caller_level())
+    if X.group.size > 1:
+        checkpoint.saved = X.group.exchange(checkpoint.saved)[0]
     if checkpoint.saved is not None:
         generator.manual_seed(checkpoint.saved["seed"])
+
+
+def hash_data(X: Rows) -> str:
+    """Digest of data, whichever process has which pieces of them."""
+    if isinstance(X, Shard):
+        own = list(zip(X.places, map(hash_rows, X.pieces), strict=True))
+        return hash_tree(sorted(piece for pieces in X.group.exchange(own) for piece in pieces))
+    digests = [hash_rows(part) for part in X.parts()]
+    return digests[0] if len(digests) == 1 else hash_tree(digests)
 
 
 def hash_rows(X: torch.Tensor) -> str:

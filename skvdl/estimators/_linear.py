@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from .._constraints import real
+from ..distributed import Rows
 from ..models import LinearDecoder
 from ..solvers import relative_gaps
 from ..training import Learner
@@ -151,6 +152,7 @@ class VarianceDictionaryLearning(BaseVDL):
         revive_dead: bool = False,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
+        distributed: bool = False,
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: int = 0,
@@ -190,6 +192,7 @@ class VarianceDictionaryLearning(BaseVDL):
         self.revive_dead = revive_dead
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.distributed = distributed
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -273,7 +276,7 @@ class VarianceDictionaryLearning(BaseVDL):
     def _start(
         self,
         learner: Learner,
-        X: torch.Tensor,
+        X: Rows,
         index: torch.Tensor,
         generator: torch.Generator,
         *,

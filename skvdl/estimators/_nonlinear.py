@@ -118,6 +118,7 @@ class NonLinearVDL(BaseVDL):
         revive_dead: bool = False,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
+        distributed: bool = False,
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: int = 0,
@@ -156,6 +157,7 @@ class NonLinearVDL(BaseVDL):
         self.revive_dead = revive_dead
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.distributed = distributed
         self.random_state = random_state
         self.device = device
         self.verbose = verbose

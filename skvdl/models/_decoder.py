@@ -111,6 +111,8 @@ class Decoder(nn.Module, ABC):
     ) -> torch.Tensor:
         """Set the gradients of all weights for the mean squared error of reconstructions.
 
+        Of no rows at all, whose mean is not defined, gradients may be anything.
+
         Parameters
         ----------
         Z : torch.Tensor of shape (n, n_components)

@@ -107,7 +107,8 @@ class LinearDecoder(Decoder):
         residual.mul_(2.0 / Y.shape[1])
         if self.bias is not None:
             self.bias.grad = residual.mean(dim=0)
-        self.weight.grad = torch.addmm(self.weight, residual.T, Z, beta=0, alpha=1 / len(Y))
+        alpha = 1 / max(1, len(Y))
+        self.weight.grad = torch.addmm(self.weight, residual.T, Z, beta=0, alpha=alpha)
         return error
 
     @torch.no_grad()

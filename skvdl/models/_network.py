@@ -134,8 +134,9 @@ class NetworkDecoder(Decoder):
         error = torch.linalg.vector_norm(trace.residual).square() / Y.numel()
         # slopes are those of a sum over rows of means over features
         slopes = [*trace.slopes[1:], trace.residual * (2.0 / Y.shape[1])]
+        alpha = 1 / max(1, len(Y))
         for weight, slope, entered in zip(self.weights, slopes, trace.activations, strict=True):
-            weight.grad = torch.addmm(weight, slope.T, entered, beta=0, alpha=1 / len(Y))
+            weight.grad = torch.addmm(weight, slope.T, entered, beta=0, alpha=alpha)
         for bias, slope in zip(self.hidden_biases, slopes, strict=False):
             bias.grad = slope.mean(dim=0)
         return error

@@ -1,10 +1,13 @@
 """The units of data: one mean per feature and one scale for all, taken out before learning."""
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Self
 
 import torch
+
+from ..distributed import Group
 
 # Numbers looked at together: few enough to stay in the cache of a processor.
 _CHUNK_ELEMENTS = 2**17
@@ -57,7 +60,7 @@ class Units:
     @torch.no_grad()
     def update(self, X: torch.Tensor) -> Self:
         """Take more rows into account, in chunks."""
-        if not (self.center or self.scaled):
+        if not (self.center or self.scaled) or not len(X):
             return self
         for chunk in self._chunks(X):
             self._add(chunk)
@@ -78,6 +81,19 @@ class Units:
         self._means, self._squares = self._means * own, self._squares * own**2
         self._join(other._counts, other._means * factor, other._squares * factor**2)
         return self._summarise()
+
+    @torch.no_grad()
+    def merge_all(self, group: Group) -> Self:
+        """Take the rows into account that units in other processes have seen."""
+        if group.size == 1 or not (self.center or self.scaled):
+            return self
+        # in the order of ranks, so that all processes end with the same bits
+        own = copy.copy(self).to("cpu")
+        merged = Units(self.center, self.scaled)
+        for units in group.exchange(own):
+            merged.merge(units)
+        vars(self).update(vars(merged))
+        return self
 
     def _summarise(self) -> Self:
         """Derive mean and scale from the statistics."""

@@ -3,7 +3,7 @@
 import torch
 
 from ..energy import Problem
-from ._solver import ActiveRows, Result, Solver, next_check, row_norms
+from ._solver import ActiveRows, Result, Solver, next_check
 
 # Growth of the step with each of the first accepted points, and with later ones. The first step
 # comes from an estimate of the curvature with all units on, which may be far too high.
@@ -40,8 +40,7 @@ class BacktrackingFista(Solver):
     """
 
     def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
-        coupled = problem.coupled
-        rows = ActiveRows(Z)
+        rows = ActiveRows(Z, problem)
         rows.X = rows.C = Z
         rows.E, rows.G = problem.value_and_grad(Z)
         limits = torch.finfo(Z.dtype)
@@ -56,9 +55,10 @@ class BacktrackingFista(Solver):
             rows.C_new = problem.shrink(moved, rows.step)
             if k == check:
                 check = next_check(k)
-                mapping = row_norms(rows.C_new - rows.X, coupled) / rows.step
+                length, size = problem.norms(rows.C_new - rows.X, rows.X)
+                mapping = length / rows.step
                 reach = rows.allowed.maximum(rows.farthest * 0.5**k)
-                done = mapping * reach <= self.tol * row_norms(rows.X, coupled)
+                done = mapping * reach <= self.tol * size
                 result = rows.retire(done, rows.X, k, problem, energy=rows.E)
                 if result is not None:
                     return result
@@ -69,7 +69,7 @@ class BacktrackingFista(Solver):
                 X_new.mul_(X_new * rows.C_new > 0)
             E_new, G_new = problem.value_and_grad(X_new)
             accept = E_new <= rows.E + rows.E.abs() * (8 * limits.eps)
-            rows.allowed = _allowed_step(X_new - rows.X, G_new - rows.G, coupled)
+            rows.allowed = _allowed_step(problem, X_new - rows.X, G_new - rows.G)
             kept = torch.where(rows.age > 0, rows.step, rows.step / 2)
             longer = rows.step * (_FIRST_GROWTH if k < 5 else _GROWTH)
             rows.step = torch.where(accept, longer, kept).minimum(rows.allowed)
@@ -81,8 +81,8 @@ class BacktrackingFista(Solver):
         return rows.give_up(rows.X, self.max_iter, rows.E)
 
 
-def _allowed_step(move: torch.Tensor, bend: torch.Tensor, coupled: bool) -> torch.Tensor:
+def _allowed_step(problem: Problem, move: torch.Tensor, bend: torch.Tensor) -> torch.Tensor:
     """Step that suits the curvature along a move, over which the gradient changed by `bend`."""
-    length, change = row_norms(move, coupled), row_norms(bend, coupled)
+    length, change = problem.norms(move, bend)
     most = torch.finfo(move.dtype).max
     return torch.where(change > 0, length * _CAUTION / change, most).clamp_(max=most)

@@ -4,7 +4,7 @@ import torch
 
 from ..energy import Problem
 from ..models import QuadraticTerm
-from ._solver import ActiveRows, Result, Solver, next_check, row_norms
+from ._solver import ActiveRows, Result, Solver, next_check
 
 # Most iterations that are spent on the l1 norm first.
 _MOST_SOFT = 100
@@ -30,7 +30,7 @@ class CountingFista(Solver):
         problem.set_step(step)
         # lengths of moves are comparable after division by the roots of the steps
         weight = 1.0 / step
-        rows = ActiveRows(Z)
+        rows = ActiveRows(Z, problem)
         rows.X, rows.C = Z.clone(), Z
         rows.C_new, rows.move = torch.empty_like(Z), torch.empty_like(Z)
         # iterations since the last restart, plus 2
@@ -45,8 +45,8 @@ class CountingFista(Solver):
             if k == check:
                 check = next_check(k)
                 root = weight.sqrt()
-                length = row_norms(rows.move * root, problem.coupled)
-                done = length <= self.tol * row_norms(rows.C_new * root, problem.coupled)
+                length, size = problem.norms(rows.move * root, rows.C_new * root)
+                done = length <= self.tol * size
                 result = rows.retire(done, rows.C_new, k, problem)
                 if result is not None:
                     return result

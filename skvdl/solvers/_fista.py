@@ -5,7 +5,7 @@ import math
 import torch
 
 from ..energy import Problem
-from ._solver import ActiveRows, Result, Solver, next_check, row_norms
+from ._solver import ActiveRows, Result, Solver, next_check
 
 
 class Fista(Solver):
@@ -29,7 +29,7 @@ class Fista(Solver):
         self.step = step
 
     def _solve(self, problem: Problem, Z: torch.Tensor) -> Result:
-        problem.set_step(torch.full_like(Z[0, 0], self.step))
+        problem.set_step(Z.new_full((), self.step))
         if problem.coupled:
             return solve_together(problem, Z, self.tol, self.max_iter, restart=False)
         rows = ActiveRows(Z)
@@ -39,8 +39,8 @@ class Fista(Solver):
         for k in range(1, self.max_iter + 1):
             problem.descend(rows.X, rows.C_new, rows.move)
             torch.sub(rows.C_new, rows.C, out=rows.move)
-            length = row_norms(rows.move, coupled=False)
-            done = length <= self.tol * row_norms(rows.C, coupled=False)
+            length, size = problem.norms(rows.move, rows.C)
+            done = length <= self.tol * size
             t, momentum = _next_momentum(t)
             torch.add(rows.C_new, rows.move, alpha=momentum, out=rows.X)
             rows.C, rows.C_new = rows.C_new, rows.C
@@ -71,7 +71,7 @@ class RestartingFista(Solver):
             found = solve_together(problem, Z, self.tol, self.max_iter, restart=True)
         else:
             found = self._iterate(problem, Z)
-        if found.energy.sum() > problem.energy(Z):
+        if problem.total(found.energy) > problem.energy(Z):
             return self._iterate(problem, Z, accelerate=False)
         return found
 
@@ -83,7 +83,7 @@ class RestartingFista(Solver):
             if k != check:
                 continue
             check = next_check(k)
-            done = rows.last <= self.tol * row_norms(rows.C, problem.coupled)
+            done = rows.last <= self.tol * problem.norms(rows.C)[0]
             result = rows.retire(done.logical_and_(certified > 0), rows.C, k, problem)
             if result is not None:
                 return result
@@ -92,10 +92,10 @@ class RestartingFista(Solver):
 
 def start_certified(problem: Problem, Z: torch.Tensor) -> ActiveRows:
     """State of `certified_step` before the first one."""
-    rows = ActiveRows(Z)
+    rows = ActiveRows(Z, problem)
     rows.X, rows.C = Z.clone(), Z.clone()
     rows.C_new, rows.move = torch.empty_like(Z), torch.empty_like(Z)
-    rows.age = torch.zeros_like(Z[:1, :1] if problem.coupled else Z[:, :1])
+    rows.age = Z.new_zeros(1 if problem.coupled else len(Z), 1)
     rows.momentum = rows.last = rows.age
     return rows
 
@@ -104,7 +104,7 @@ def certified_step(problem: Problem, rows: ActiveRows, accelerate: bool = True) 
     """Take one step from the extrapolated point; return 1 where it was kept and 0 elsewhere."""
     problem.descend(rows.X, rows.C_new, rows.move)
     torch.sub(rows.C_new, rows.C, out=rows.move)
-    length = row_norms(rows.move, problem.coupled)
+    (length,) = problem.norms(rows.move)
     certified = (length >= rows.momentum * rows.last).to(length.dtype)
     rows.age = (rows.age + 1) * certified
     # without acceleration the momentum stays 0, and every step has its certificate
@@ -123,30 +123,33 @@ def solve_together(
     With `restart`, a step that ends closer to the last iterate than it started is dropped, and
     the momentum with it, as in `certified_step`.
     """
-    rows = ActiveRows(Z)
+    rows = ActiveRows(Z, problem)
     X, C = Z.clone(), Z.clone()
     C_new, move = torch.empty_like(Z), torch.empty_like(Z)
     t, momentum, last = 1.0, 0.0, 0.0
-    reach = torch.linalg.vector_norm(Z).item()
+    reach = problem.length(Z, following=X)
     for k in range(1, max_iter + 1):
         problem.descend(X, C_new, move)
-        length = torch.linalg.vector_norm(torch.sub(C_new, C, out=move)).item()
+        torch.sub(C_new, C, out=move)
+        # as if the step were kept, so that its length and the spread are one message
+        t_new, momentum_new = _next_momentum(t)
+        torch.add(C_new, move, alpha=momentum_new, out=X)
+        length = problem.length(move, following=X)
         if restart and length < momentum * last:
             X.copy_(C)
+            problem.forget_following()
             t, momentum = 1.0, 0.0
             continue
-        last = length
+        last, t, momentum = length, t_new, momentum_new
         # the norm itself is worth computing only if its bound does not decide
         done = length <= tol * reach and math.isfinite(length)
         if done:
-            reach = torch.linalg.vector_norm(C).item()
+            reach = problem.length(C)
             done = length <= tol * reach
         reach += length
-        t, momentum = _next_momentum(t)
-        torch.add(C_new, move, alpha=momentum, out=X)
         C, C_new = C_new, C
         if done:
-            everything = torch.ones_like(C[:1, :1], dtype=torch.bool)
+            everything = C.new_ones(1, 1, dtype=torch.bool)
             result = rows.retire(everything, C, k, problem)
             assert result is not None
             return result

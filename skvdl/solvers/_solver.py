@@ -62,7 +62,12 @@ class Solver(ABC):
             Codes, iterations, energy, and whether each row converged.
         """
         with torch.inference_mode():
-            found = self._solve(problem, problem.start(init))
+            Z = problem.start(init)
+            if not (len(Z) or problem.coupled):
+                # other processes have all rows of the batch, and do not need this one
+                found = ActiveRows(Z).give_up(Z, 0, Z[:, :1])
+            else:
+                found = self._solve(problem, Z)
         # copies made out here can take part in gradients again
         return Result(*(part.clone() for part in found))
 
@@ -81,10 +86,14 @@ class ActiveRows(SimpleNamespace):
     ----------
     codes : torch.Tensor of shape (n, l)
         Codes to start from.
+    problem : Problem, optional
+        What says how many rows share the energy, if they are coupled.
     """
 
-    def __init__(self, codes: torch.Tensor) -> None:
+    def __init__(self, codes: torch.Tensor, problem: Problem | None = None) -> None:
         super().__init__()
+        coupled = problem is not None and problem.coupled
+        self._n_coupled = problem.share.n_rows if problem is not None and coupled else 0
         self._index = torch.arange(codes.shape[0], device=codes.device)
         self._result = Result(
             codes=torch.empty_like(codes),
@@ -152,17 +161,12 @@ class ActiveRows(SimpleNamespace):
         converged: bool,
     ) -> None:
         rows, result = self._index[which], self._result
-        if energy.shape[0] == 1:
-            energy = energy.expand(codes.shape[0], 1) / codes.shape[0]
+        if self._n_coupled:
+            energy = energy.expand(codes.shape[0], 1) / self._n_coupled
         result.codes[rows] = codes[which].to(result.codes.dtype)
         result.energy[rows] = energy[which, 0].to(result.energy.dtype)
         result.n_iter[rows] = n_iter
         result.converged[rows] = converged
-
-
-def row_norms(V: torch.Tensor, coupled: bool) -> torch.Tensor:
-    """Norm of each row as a column, or of the whole batch if its rows are coupled."""
-    return torch.linalg.vector_norm(V, dim=(0, 1) if coupled else 1, keepdim=True)
 
 
 def next_check(k: int) -> int:

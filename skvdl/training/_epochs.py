@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import torch
 
+from ..distributed import Rows
 from ._checkpoint import Checkpoint
 from ._history import History, RunningMeans
 from ._learner import Learner
@@ -14,7 +15,7 @@ from ._schedule import batch_slices
 
 def train(
     learner: Learner,
-    X: torch.Tensor,
+    X: torch.Tensor | Rows,
     *,
     generator: torch.Generator,
     history: History,
@@ -32,8 +33,9 @@ def train(
     ----------
     learner : Learner
         The learner, which is changed in place.
-    X : torch.Tensor of shape (n_samples, n_features)
-        Data, on any device.
+    X : torch.Tensor or Rows of shape (n_samples, n_features)
+        Data, on any device. If several processes have some of them each, all of them call this
+        function and end with the same weights.
     generator : torch.Generator
         Source of the shuffling, on the CPU.
     history : History
@@ -54,7 +56,7 @@ def train(
     FloatingPointError
         When the energy is no longer finite; the learner then has its last good weights.
     """
-    settings = learner.training
+    settings, X = learner.training, Rows.of(X)
     if index is None:
         index = torch.arange(len(X), device=X.device)
     best = Best() if best is None else best
@@ -62,7 +64,7 @@ def train(
     run = Run(learner, generator, history, best, checkpoint)
     try:
         for epoch in range(run.epoch, settings.max_iter):
-            order = run.shuffle(index)
+            order = run.shuffle(X, index)
             means, used = run_epoch(
                 learner, X, order=order, epoch=epoch, running=run.running, on_step=run.after_step
             )
@@ -75,12 +77,12 @@ def train(
                     best.offer(learner, X, held_out, epoch, run.last_good)
                 means["validation"] = best.latest
             history.append(**means)
-            stops = on_epoch is not None and bool(on_epoch(history))
+            stops = on_epoch is not None and X.group.any(bool(on_epoch(history)))
             if best.state and settings.n_iter_no_change:
                 stops |= epoch - best.progress >= settings.n_iter_no_change
             stops |= epoch + 1 == settings.max_iter
             if settings.revive_dead and means["dead"] and not stops:
-                learner.revive(used.logical_not(), X[order[: settings.batch_size]])
+                learner.revive(used.logical_not(), X.gather(order[: settings.batch_size]))
             run.after_epoch(settings.max_iter if stops else epoch + 1)
             if stops:
                 break
@@ -99,7 +101,7 @@ def train(
 
 def run_epoch(
     learner: Learner,
-    X: torch.Tensor,
+    X: torch.Tensor | Rows,
     *,
     order: torch.Tensor | None = None,
     epoch: int | None = None,
@@ -112,7 +114,7 @@ def run_epoch(
     ----------
     learner : Learner
         The learner.
-    X : torch.Tensor of shape (n_samples, n_features)
+    X : torch.Tensor or Rows of shape (n_samples, n_features)
         Data, on any device.
     order : torch.Tensor of shape (n_rows,), optional
         Rows to learn from, in order; by default all as they are.
@@ -132,14 +134,15 @@ def run_epoch(
     used : torch.Tensor of shape (n_components,)
         Which components were active at all.
     """
+    X = Rows.of(X)
     n_rows = len(X) if order is None else len(order)
     slices = batch_slices(n_rows, learner.training.batch_size)
     running = RunningMeans() if running is None else running
     for i, rows in enumerate(slices[running.n_steps :], running.n_steps):
         if epoch is not None:
             learner.set_rates(*learner.training.rates(epoch + i / len(slices)))
-        Y = X[rows] if order is None else X[order[rows]]
-        stats = learner.step(Y)
+        Y, share = X.take(rows if order is None else order[rows])
+        stats = learner.step(Y, share)
         running.add(stats)
         if not stats["energy"].isfinite():
             # later steps cannot recover, and their inference would use up all iterations

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
+from ..distributed import Rows, Share
 from ..energy import (
     HINGE_ROWS,
     EnergySettings,
     Problem,
+    SharedSpread,
     l0,
     l1,
     mean_squared_error,
@@ -138,19 +140,22 @@ class Learner:
             for group in optimizer.param_groups if optimizer else ():
                 group["lr"] = rate
 
-    def start_from(self, X: torch.Tensor, index: torch.Tensor, generator: torch.Generator) -> None:
+    def start_from(
+        self, X: torch.Tensor | Rows, index: torch.Tensor, generator: torch.Generator
+    ) -> None:
         """Improve the random weights with the help of the rows `index` of data.
 
         Nothing happens if the decoder does not know how.
         """
+        X = Rows.of(X)
         order = torch.randperm(len(index), generator=generator, device=generator.device)
         drawn = index[order[: self.decoder.n_components].to(index.device)]
-        if self.decoder.start_from(self.prepare(X[drawn])[0]):
+        if self.decoder.start_from(self.prepare(X.gather(drawn))[0]):
             self._bound_decoder()
             self._start_encoder(X, index)
 
     def start_from_autoencoder(
-        self, X: torch.Tensor, index: torch.Tensor, generator: torch.Generator
+        self, X: torch.Tensor | Rows, index: torch.Tensor, generator: torch.Generator
     ) -> None:
         """Give the dictionary the atoms of an autoencoder of the rows `index` of data.
 
@@ -160,11 +165,14 @@ class Learner:
         if not isinstance(self.decoder, LinearDecoder):
             return self.start_from(X, index, generator)
 
+        X = Rows.of(X)
+
         def draw(n_rows: int) -> torch.Tensor:
+            # every process trains the whole autoencoder, which takes little time
             drawn = torch.randint(
                 len(index), (n_rows,), generator=generator, device=generator.device
             )
-            return self.prepare(X[index[drawn.to(index.device)]])[0]
+            return self.prepare(X.gather(index[drawn.to(index.device)]))[0]
 
         n_components, sparsity = self.decoder.n_components, self.training.target_sparsity
         n_batches = len(batch_slices(len(index), self.training.batch_size))
@@ -186,10 +194,10 @@ class Learner:
             self._bound_decoder()
             self._start_encoder(X, index)
 
-    def _start_encoder(self, X: torch.Tensor, index: torch.Tensor) -> None:
+    def _start_encoder(self, X: Rows, index: torch.Tensor) -> None:
         """Set the encoder to ISTA on the atoms of the decoder."""
         if self.encoder is not None:
-            some, _ = self.prepare(X[index[: self.training.batch_size]])
+            some, _ = self.prepare(X.gather(index[: self.training.batch_size]))
             slope = Problem(self.decoder.data_term(some), self.energy_settings.by_row()).slope
             self.encoder.imitate(self.decoder, slope, some)
 
@@ -241,8 +249,15 @@ class Learner:
         return all(bool(p.isfinite().all()) for module in modules for p in module.parameters())
 
     @torch.enable_grad()
-    def step(self, Y: torch.Tensor) -> dict[str, torch.Tensor]:
+    def step(self, Y: torch.Tensor, share: Share | None = None) -> dict[str, torch.Tensor]:
         """Infer codes of one batch, then take one step of the decoder and one of the encoder.
+
+        Parameters
+        ----------
+        Y : torch.Tensor of shape (n, n_features)
+            The batch, or the part of it that this process has.
+        share : Share, optional
+            What part that is; by default all of it.
 
         Returns
         -------
@@ -250,24 +265,35 @@ class Learner:
             Means over the rows of the energy and its terms, the share of zeros, and which
             components were ``used``.
         """
+        share = Share.whole(Y) if share is None else share
         Y, seen = self.prepare(Y)
         prediction = None if self.encoder is None else self.encoder(Y)
         target = None if prediction is None else prediction.detach()
         term = self.decoder.data_term(
             Y, seen=seen, n_evaluations=self.hints["n_iter"], curvature=self._curvature()
         )
-        problem = Problem(term, self.energy_settings, target)
+        problem = Problem(term, self.energy_settings, target, share)
         found = choose_solver(problem, self.solver_settings).solve(problem, target)
         Z = found.codes
-        self.hints["n_iter"] = max(1, round(found.n_iter.sum().item() / len(Y)))
-        stats = {"energy": found.energy.mean()}
-        with uninterrupted():
-            stats |= self._update(Y, seen, Z, prediction, term)
         active = Z != 0
-        stats["hinge"] = self._hinge(Z) / HINGE_ROWS
-        stats[self.energy_settings.penalty] = self._penalty(Z).mean()
-        stats["sparsity"] = 1 - active.to(Z.dtype).mean()
-        stats["used"] = active.any(dim=0)
+        stats = {"energy": found.energy.mean()}
+        if share.alone:
+            self.hints["n_iter"] = max(1, round(found.n_iter.sum().item() / len(Y)))
+            with uninterrupted():
+                stats |= self._update(Y, seen, Z, prediction, term)
+            stats["hinge"] = self._hinge(Z) / HINGE_ROWS
+            stats[self.energy_settings.penalty] = self._penalty(Z).mean()
+            stats["sparsity"] = 1 - active.to(Z.dtype).mean()
+            stats["used"] = active.any(dim=0)
+        else:
+            stats |= {
+                "n_iter": found.n_iter.to(Z.dtype).mean(),
+                self.energy_settings.penalty: self._penalty(Z).mean(),
+                "used": active.to(Z.dtype).mean(dim=0),
+                "first": Z.mean(dim=0),
+                "second": Z.square().mean(dim=0),
+            }
+            stats = self._update_together(Y, seen, Z, prediction, term, share, stats)
         stats["lam"] = torch.full_like(stats["energy"], self.energy_settings.lam)
         if self.training.target_sparsity is not None:
             missing = self.training.target_sparsity - stats["sparsity"].item()
@@ -292,16 +318,71 @@ class Learner:
         else:
             stats["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
             self.decoder_optimizer.step()
-        stats["proximity"] = torch.zeros_like(stats["reconstruction"])
-        if self.encoder_optimizer is not None and prediction is not None:
-            loss = torch.nn.functional.mse_loss(prediction, Z)
-            self.encoder_optimizer.zero_grad()
-            loss.backward()
+        stats["proximity"] = self._set_encoder_gradients(Z, prediction)
+        self._step_encoder()
+        return stats
+
+    def _update_together(
+        self,
+        Y: torch.Tensor,
+        seen: torch.Tensor | None,
+        Z: torch.Tensor,
+        prediction: torch.Tensor | None,
+        term: DataTerm,
+        share: Share,
+        own: dict[str, torch.Tensor],
+    ) -> dict[str, torch.Tensor]:
+        """Do the same with several processes, and average statistics, all with one message."""
+        online, learnt = self.online, list[torch.Tensor]()
+        if online is not None:
+            assert isinstance(self.decoder, LinearDecoder)
+            own["reconstruction"], *learnt = online.moments(self.decoder, Z, Y, seen=seen)
+        else:
+            own["reconstruction"] = self.decoder.set_gradients(Z, Y, seen=seen, term=term)
+            learnt = _gradients(self.decoder)
+        own["proximity"] = self._set_encoder_gradients(Z, prediction)
+        encoder_learnt = [] if self.encoder is None else _gradients(self.encoder)
+        names = list(own)
+        averages = share.average(*own.values(), *learnt, *encoder_learnt)
+        stats = dict(zip(names, averages, strict=False))
+        with uninterrupted():
+            for own_mean, average in zip(
+                learnt + encoder_learnt, averages[len(names) :], strict=True
+            ):
+                own_mean.copy_(average)
+            if online is not None:
+                assert isinstance(self.decoder, LinearDecoder)
+                online.learn_moments(self.decoder, learnt[0], learnt[1], share.n_rows)
+            else:
+                self.decoder_optimizer.step()
+            self._step_encoder()
+        self.hints["n_iter"] = max(1, round(stats.pop("n_iter").item()))
+        variance = stats.pop("second") - stats.pop("first").square()
+        variance *= share.n_rows / max(1, share.n_rows - 1)
+        std = variance.clamp_min(0.0).sqrt()
+        stats["hinge"] = (self.energy_settings.variance_threshold - std).relu().square().sum()
+        stats["hinge"] = stats["hinge"] / HINGE_ROWS
+        stats["sparsity"] = 1 - stats["used"].mean()
+        stats["used"] = stats["used"] > 0
+        return stats
+
+    def _set_encoder_gradients(
+        self, Z: torch.Tensor, prediction: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Set the gradients of the encoder, and return its mean squared error."""
+        if self.encoder_optimizer is None or prediction is None:
+            return torch.zeros_like(Z.sum())
+        loss = torch.nn.functional.mse_loss(prediction, Z)
+        self.encoder_optimizer.zero_grad()
+        loss.backward()
+        return loss.detach()
+
+    def _step_encoder(self) -> None:
+        """Finish a step, of which the decoder has taken its part."""
+        if self.encoder_optimizer is not None:
             self.encoder_optimizer.step()
-            stats["proximity"] = loss.detach()
         self._bound_decoder()
         self.n_steps += 1
-        return stats
 
     @torch.no_grad()
     def codes(self, Y: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor:
@@ -316,25 +397,33 @@ class Learner:
         return codes_by_row(self.decoder, Y, *settings, seen=seen, init=init).codes
 
     @torch.no_grad()
-    def energy(self, X: torch.Tensor, index: torch.Tensor | None = None) -> EnergyParts:
+    def energy(self, X: torch.Tensor | Rows, index: torch.Tensor | None = None) -> EnergyParts:
         """Mean energy of rows at their `codes`, with the hinge in batches as in training.
 
         The rows are those of `index`, all by default; only a batch of them is copied at a time.
         """
-        settings = self.energy_settings
-        fixed, penalty = X.new_zeros(2, device=self.device)
+        X, settings = Rows.of(X), self.energy_settings
+        fixed, penalty = torch.zeros(2, dtype=X.dtype, device=self.device)
         n_rows = len(X) if index is None else len(index)
         for rows in batch_slices(n_rows, self.training.batch_size):
-            Y, seen = self.prepare(X[rows if index is None else index[rows]])
+            some, share = X.take(rows if index is None else index[rows])
+            Y, seen = self.prepare(some)
             Z = self.codes(Y, seen)
             fixed += mean_squared_error(Y, self.decoder(Z), seen).sum()
-            fixed += self._hinge(Z) * settings.hinge_weight(len(Z))
+            if settings.beta:
+                # each process adds an equal part of it
+                weight = settings.hinge_weight(share.n_rows) / share.group.size
+                fixed += self._hinge(Z, share) * weight
             penalty += self._penalty(Z).sum()
+        fixed, penalty = X.group.sum(fixed, penalty)
         return EnergyParts((fixed / n_rows).item(), (penalty / n_rows).item())
 
     @torch.no_grad()
     def revive(self, dead: torch.Tensor, X: torch.Tensor) -> None:
-        """Point unused components at the rows of `X` that are reconstructed worst."""
+        """Point unused components at the rows of `X` that are reconstructed worst.
+
+        Of several processes, each is given the same rows.
+        """
         Y, seen = self.prepare(X)
         residual = Y - self.decoder(self.codes(Y, seen))
         if seen is not None:
@@ -375,8 +464,13 @@ class Learner:
     def _penalty(self, Z: torch.Tensor) -> torch.Tensor:
         return l0(Z) if self.energy_settings.penalty == "l0" else l1(Z)
 
-    def _hinge(self, Z: torch.Tensor) -> torch.Tensor:
-        return variance_hinge(Z, self.energy_settings.variance_threshold).sum()
+    def _hinge(self, Z: torch.Tensor, share: Share | None = None) -> torch.Tensor:
+        threshold = self.energy_settings.variance_threshold
+        if share is None or share.alone or share.n_rows < 2:
+            return variance_hinge(Z, threshold).sum()
+        spread = SharedSpread(share)
+        spread.ask(Z)
+        return spread.hinge(threshold).sum()
 
     def _curvature(self) -> torch.Tensor | None:
         """Return an estimate that may be some steps old; the solver corrects a wrong one."""
@@ -386,6 +480,14 @@ class Learner:
             self.hints["curvature"] = self.decoder.curvature()
         self.hints["age"] += 1
         return self.hints["curvature"]
+
+
+def _gradients(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Gradients of all weights that are learnt, of which those without any become 0."""
+    for weight in model.parameters():
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+    return [weight.grad for weight in model.parameters() if weight.grad is not None]
 
 
 def _copy(state: Any) -> Any:

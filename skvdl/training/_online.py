@@ -85,23 +85,55 @@ class OnlineUpdate(nn.Module):
         torch.Tensor of shape ()
             Mean squared error before the update.
         """
-        reconstruction = decoder(Z)
-        residual = Y - reconstruction
-        if seen is not None:
-            residual.mul_(seen)
-            Y = reconstruction.add_(residual)
-        error = torch.linalg.vector_norm(residual).square() / Y.numel()
-        kept = self.n_batches / (self.n_batches + _FORGETTING)
-        Z = nn.functional.pad(Z, (0, 1), value=1.0)
-        self.gram.mul_(kept).addmm_(Z.T, Z, alpha=1.0 / len(Y))
-        self.cross.mul_(kept).addmm_(Y.T, Z, alpha=1.0 / len(Y))
-        self.n_batches += 1
-        self.n_rows += len(Y)
-        if self.n_rows >= decoder.n_components:
-            # a sweep costs as much as coding so many rows
-            self._sweep(decoder)
-            self.n_rows = 0
+        Z, Y, error = self._complete(decoder, Z, Y, seen)
+        self.gram.mul_(self._kept).addmm_(Z.T, Z, alpha=1.0 / len(Y))
+        self.cross.mul_(self._kept).addmm_(Y.T, Z, alpha=1.0 / len(Y))
+        self._after_batch(decoder, len(Y))
         return error
+
+    @torch.no_grad()
+    def moments(
+        self,
+        decoder: LinearDecoder,
+        Z: torch.Tensor,
+        Y: torch.Tensor,
+        *,
+        seen: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Compute what `learn` needs of a part of a batch: means over its rows.
+
+        Parameters
+        ----------
+        decoder : LinearDecoder
+            The dictionary.
+        Z : torch.Tensor of shape (n, l)
+            Codes.
+        Y : torch.Tensor of shape (n, d)
+            Data.
+        seen : torch.Tensor of shape (n, d), optional
+            1 for entries that count.
+
+        Returns
+        -------
+        error : torch.Tensor of shape ()
+            Mean squared error.
+        gram : torch.Tensor of shape (l + 1, l + 1)
+            Mean products of codes with codes.
+        cross : torch.Tensor of shape (d, l + 1)
+            Mean products of data with codes.
+        """
+        Z, Y, error = self._complete(decoder, Z, Y, seen)
+        n_rows = max(1, len(Y))
+        return error, Z.T @ Z / n_rows, Y.T @ Z / n_rows
+
+    @torch.no_grad()
+    def learn_moments(
+        self, decoder: LinearDecoder, gram: torch.Tensor, cross: torch.Tensor, n_rows: int
+    ) -> None:
+        """Do what `learn` does, with the moments of a batch of so many rows."""
+        self.gram.mul_(self._kept).add_(gram)
+        self.cross.mul_(self._kept).add_(cross)
+        self._after_batch(decoder, n_rows)
 
     @torch.no_grad()
     def forget(self, components: torch.Tensor) -> None:
@@ -109,6 +141,32 @@ class OnlineUpdate(nn.Module):
         self.gram[components] = 0.0
         self.gram[:, components] = 0.0
         self.cross[:, components] = 0.0
+
+    @property
+    def _kept(self) -> float:
+        """What is left of the statistics when the next batch joins them."""
+        return self.n_batches / (self.n_batches + _FORGETTING)
+
+    def _complete(
+        self, decoder: LinearDecoder, Z: torch.Tensor, Y: torch.Tensor, seen: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Codes with a component for the bias, data without gaps, and the mean squared error."""
+        reconstruction = decoder(Z)
+        residual = Y - reconstruction
+        if seen is not None:
+            residual.mul_(seen)
+            Y = reconstruction.add_(residual)
+        error = torch.linalg.vector_norm(residual).square() / Y.numel()
+        return nn.functional.pad(Z, (0, 1), value=1.0), Y, error
+
+    def _after_batch(self, decoder: LinearDecoder, n_rows: int) -> None:
+        """Count a batch, and sweep if there are enough new rows."""
+        self.n_batches += 1
+        self.n_rows += n_rows
+        if self.n_rows >= decoder.n_components:
+            # a sweep costs as much as coding so many rows
+            self._sweep(decoder)
+            self.n_rows = 0
 
     def _sweep(self, decoder: LinearDecoder) -> None:
         """Minimise over each block of atoms in turn; an atom that was never used stays."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ..distributed import Rows
 from ._checkpoint import Checkpoint
 from ._history import History, RunningMeans
 from ._learner import EnergyParts, Learner
@@ -32,7 +33,7 @@ class Best:
     def offer(
         self,
         learner: Learner,
-        X: torch.Tensor,
+        X: Rows,
         held_out: torch.Tensor,
         epoch: int,
         state: dict[str, Any],
@@ -96,12 +97,10 @@ class Run:
         if checkpoint.saved is None:
             checkpoint.write(self._state())
 
-    def shuffle(self, index: torch.Tensor) -> torch.Tensor:
-        """Rows in the order of this epoch."""
+    def shuffle(self, X: Rows, index: torch.Tensor) -> torch.Tensor:
+        """Indices of rows in the order of this epoch."""
         self._drawn_from = self.generator.get_state()
-        device = self.generator.device
-        order = torch.randperm(len(index), generator=self.generator, device=device)
-        return index[order.to(index.device)]
+        return X.shuffle(index, self.generator)
 
     def after_step(self) -> None:
         """Write the state within a long epoch."""

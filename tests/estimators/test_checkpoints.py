@@ -276,12 +276,12 @@ def test_an_interrupted_fit_keeps_its_file(tmp_path, every_step, monkeypatch):
     estimator = VarianceDictionaryLearning(**HOW, checkpoint=tmp_path)
     step, n = Learner.step, 0
 
-    def interrupted(self, Y):
+    def interrupted(self, *batch):
         nonlocal n
         n += 1
         if n == 9:
             raise KeyboardInterrupt
-        return step(self, Y)
+        return step(self, *batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(Learner, "step", interrupted)
@@ -295,8 +295,8 @@ def test_an_interrupted_fit_keeps_its_file(tmp_path, every_step, monkeypatch):
 def test_divergence_is_the_same_after_a_kill(tmp_path, every_step, monkeypatch):
     step = Learner.step
 
-    def diverge(self, Y):
-        stats = step(self, Y)
+    def diverge(self, *batch):
+        stats = step(self, *batch)
         if self.n_steps == 14:
             stats["energy"] = stats["energy"] * np.nan
         return stats

@@ -117,9 +117,9 @@ def test_rows_held_out_are_not_learnt_from(params, learnt, many, monkeypatch):
     seen = set()
     step = skvdl.training.Learner.step
 
-    def watched(self, Y):
+    def watched(self, Y, share):
         seen.update(map(tuple, Y.tolist()))
-        return step(self, Y)
+        return step(self, Y, share)
 
     monkeypatch.setattr(skvdl.training.Learner, "step", watched)
     make(**params).fit(many)

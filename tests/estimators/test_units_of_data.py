@@ -247,9 +247,9 @@ class Watch:
 
 import skvdl.training._learner as learner
 step = learner.Learner.step
-def watched(self, Y):
+def watched(self, *batch):
     Watch.most = max(Watch.most, anonymous())
-    return step(self, Y)
+    return step(self, *batch)
 learner.Learner.step = watched
 before = anonymous()
 model.fit(X)

@@ -30,7 +30,7 @@ ENCODERS = pytest.mark.parametrize("encoder", [True, False], ids=["lista", "no e
 class Recorder(Learner):
     """Learner that writes down every batch and the rates in force."""
 
-    def step(self, Y):
+    def step(self, Y, share=None):
         self.__dict__.setdefault("batches", []).append(Y.clone())
         rates = [self.decoder_optimizer.param_groups[0]["lr"]]
         if self.encoder is not None:
