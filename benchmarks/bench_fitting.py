@@ -5,8 +5,8 @@
 VDL is told the share of zeros and nothing else. The rival is the autoencoder with the best
 validation rows in `results/rivals.jsonl`, trained once with the settings chosen there; TopK and
 BatchTopK are both run where they are within 0.3 dB of each other. Reconstruction is the
-signal-to-noise ratio of test rows, in dB, and their PSNR relative to the range of the rows; of VDL for
-exact codes and for the encoder's.
+signal-to-noise ratio of test rows, in dB, and their PSNR relative to the range of the rows; of VDL
+for exact codes and for the encoder's.
 """
 
 import json

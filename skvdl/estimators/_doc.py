@@ -12,7 +12,9 @@ _PARAMETERS = {
         Weight of the penalty: the larger, the more zeros. By default it is found in `fit`, such
         that codes have a share of `target_sparsity` zeros, and kept as `lam_`.%(meaning)s""",
     "target_sparsity": """float
-        Share of zeros that the codes of new rows should have, for ``lam=None``.""",
+        Share of zeros that the codes of new rows should have, for ``lam=None``. Data of d features
+        determine d amplitudes per row: with more than ``d / (1 - target_sparsity)`` components,
+        codes may end with fewer zeros than this, and a larger share suits them better.""",
     "debias": """bool
         Whether amplitudes are refitted: a penalty makes them too small, and least squares on the
         support of a code (non-negative if codes are) makes them right. For a network, some steps
