@@ -169,8 +169,9 @@ class ImageDenoiser(SaveMixin, DocLinkMixin, TransformerMixin, BaseEstimator):
             One image, of shape (height, width) for grey or (height, width, 3) for RGB; a stack
             of them; the path of an image file (of one with several frames the first is read) or
             of a folder with image files; or a list of arrays and paths of image files, of any
-            size. A nested list of numbers is the array that numpy makes of it. Images may be clean or noisy; NaN marks missing pixels, which are replaced by
-            an average of those around them.
+            size. A nested list of numbers is the array that numpy makes of it. Images may be
+            clean or noisy; NaN marks missing pixels, which are replaced by an average of those
+            around them.
         y : None
             Ignored.
 

@@ -204,7 +204,8 @@ def test_the_file_of_a_similar_fit_is_mentioned_once(tmp_path, every_step, chang
     path, estimator = killed_file(tmp_path)
     other = clone(estimator).set_params(**change)
     with pytest.warns(UserWarning, match="starts from the beginning") as caught:
-        assert_same(clone(other).fit(data), clone(other).set_params(checkpoint=None).fit(data), data)
+        fitted = clone(other).fit(data)
+    assert_same(fitted, clone(other).set_params(checkpoint=None).fit(data), data)
     assert caught[0].filename == __file__
     message = str(caught[0].message)
     assert f"starts from the beginning: {str(path)!r}" in message
