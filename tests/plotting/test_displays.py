@@ -1,8 +1,5 @@
 """What all displays have in common."""
 
-import doctest
-import importlib
-import pkgutil
 import subprocess
 import sys
 
@@ -10,7 +7,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-import skvdl.plotting
 from skvdl import VDL
 from skvdl.plotting import (
     AtomsDisplay,
@@ -107,10 +103,3 @@ def test_plot_returns_the_display_with_a_figure_of_its_own(linear, X):
         assert display.figure_ is not first
         assert display.ax_.figure is display.figure_
         assert rendered(display).std() > 0
-
-
-@pytest.mark.parametrize(
-    "name", [m.name for m in pkgutil.iter_modules(skvdl.plotting.__path__, "skvdl.plotting.")]
-)
-def test_examples_run(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
