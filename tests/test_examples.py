@@ -22,7 +22,7 @@ SMALLER = {
         "X[:5000], X[5000:6000]": "X[:2000], X[5000:5500]",
         "(512,), max_iter=20": "(128,), max_iter=10",
     },
-    "collapse": {"\"inference_max_iter\": 200": "\"inference_max_iter\": 60"},
+    "collapse": {'"inference_max_iter": 200': '"inference_max_iter": 60'},
     "few_labels": {"range(10)]": "range(5)]"},
     "grid_search": {"max_iter=25": "max_iter=15"},
     "inpaint": {"[60:160, 120:300]": "[60:130, 120:230]", "max_patches=3000": "max_patches=1000"},
