@@ -29,3 +29,19 @@ def small():
 @pytest.fixture(params=available_devices())
 def device(request):
     return request.param
+
+
+@pytest.fixture(scope="module")
+def less_work():
+    """Limit iterations, for promises that do not depend on how many there are."""
+    limits = {
+        "skvdl.estimators._base": {"_CALIBRATION_TRIALS": 3, "_CALIBRATION_TRIALS_AGAIN": 2},
+        "skvdl.estimators._linear.VarianceDictionaryLearning": {"_auto_steps": 6},
+        "skvdl.estimators._nonlinear.NonLinearVDL": {"_auto_steps": 6},
+        "skvdl.solvers._refit": {"_ROUNDS": 4, "_CONJUGATE": 6, "_STEPS": 5},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for module, names in limits.items():
+            for name, value in names.items():
+                patch.setattr(f"{module}.{name}", value)
+        yield

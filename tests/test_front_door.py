@@ -22,10 +22,12 @@ def run(code, *options):
     return done.stdout.strip()
 
 
-def test_public_modules_are_found_when_used_and_matplotlib_is_not_loaded():
+def test_public_modules_are_found_when_used_and_libraries_are_not_loaded():
     uses = "; ".join(f"skvdl.{name}.__all__" for name in skvdl._SUBMODULES)
-    loaded = "print([m for m in ('skvdl.plotting', 'matplotlib', 'PIL') if m in sys.modules])"
-    found = run(f"import sys, skvdl; {loaded}; {uses}; {loaded}").splitlines()
+    fit = "X = [[0.0, 1.0], [1.0, 0.0]] * 9; skvdl.VDL(2, max_iter=1).fit(X).score(X)"
+    names = ("skvdl.plotting", "matplotlib", "PIL", "dask")
+    loaded = f"print([m for m in {names} if m in sys.modules])"
+    found = run(f"import sys, skvdl; {loaded}; {uses}; {fit}; {loaded}").splitlines()
     assert found == ["[]", "['skvdl.plotting']"]
 
 

@@ -725,7 +725,7 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
             gamma=float(self.gamma) if self.encoder is not None else 0.0,
         )
         solver = SolverSettings(
-            step_size=self.step_size, tol=_INFERENCE_TOL, max_iter=self.inference_max_iter
+            step_size=self._step_size(), tol=_INFERENCE_TOL, max_iter=self.inference_max_iter
         )
         training = TrainingSettings(
             batch_size=self.batch_size,
@@ -910,10 +910,13 @@ class BaseVDL(SaveMixin, CallbackSupportMixin, DocLinkMixin, TransformerMixin, B
         """Weight of the penalty of codes of new rows."""
         return self.lam_ if self.lam is None else float(self.lam)
 
+    def _step_size(self) -> float | str:
+        return self.step_size if isinstance(self.step_size, str) else float(self.step_size)
+
     def _transform_solver(self) -> SolverSettings:
         return SolverSettings(
-            step_size=self.step_size,
-            tol=self.transform_tol,
+            step_size=self._step_size(),
+            tol=float(self.transform_tol),
             max_iter=self.transform_max_iter,
             exact=True,
         )

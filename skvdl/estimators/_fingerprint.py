@@ -70,8 +70,18 @@ def find_checkpoint(
         "data set": hash_data(X),
         "start": None if start is None else hash_tree([start.state(), start.n_steps]),
     }
-    name = f"{type(estimator).__name__}-{hash_tree(identity)[:32]}"
-    checkpoint.find(name, {**identity, "version of skvdl": __version__}, caller_level())
+    # the start is in both parts: fits with different ones are not similar
+    first, second = (
+        hash_tree([identity[key], identity["estimator"], identity["start"]])[:16]
+        for key in ("set of parameters", "data set")
+    )
+    name = type(estimator).__name__
+    checkpoint.find(
+        f"{name}-{first}-{second}",
+        {**identity, "version of skvdl": __version__},
+        caller_level(),
+        {f"{name}-{first}-*": "other data", f"{name}-*-{second}*": "other parameters"},
+    )
     if X.group.size > 1:
         checkpoint.saved = X.group.exchange(checkpoint.saved)[0]
     if checkpoint.saved is not None:

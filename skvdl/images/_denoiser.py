@@ -29,6 +29,8 @@ from ._pursuit import matching_pursuit
 
 # Strength of the lasso that fills gaps, as a share of the standard deviation of what is seen.
 _GAP_THRESHOLD = 0.02
+# Noise weaker than this share of the largest contrast is lost in rounding, and left alone.
+_LEAST_NOISE = 2.0**-20
 # Parameters that `inpaint` reads after fit; `transform` reads one more.
 _READ_BY_INPAINT = ("patch_size", "stride", "sigma", "verbose")
 _READ_BY_TRANSFORM = (*_READ_BY_INPAINT, "n_refinements")
@@ -166,9 +168,10 @@ class ImageDenoiser(SaveMixin, DocLinkMixin, TransformerMixin, BaseEstimator):
         X : array-like, path, or list of these
             One image, of shape (height, width) for grey or (height, width, 3) for RGB; a stack
             of them; the path of an image file (of one with several frames the first is read) or
-            of a folder with image files; or a list of images and paths of image files, of any
-            size. Images may be clean or noisy; NaN marks missing pixels, which are replaced by
-            an average of those around them.
+            of a folder with image files; or a list of arrays and paths of image files, of any
+            size. A nested list of numbers is the array that numpy makes of it. Images may be
+            clean or noisy; NaN marks missing pixels, which are replaced by an average of those
+            around them.
         y : None
             Ignored.
 
@@ -209,7 +212,8 @@ class ImageDenoiser(SaveMixin, DocLinkMixin, TransformerMixin, BaseEstimator):
         -------
         ndarray or list of ndarray
             The denoised image, in the shape and type and within the range of the noisy one; a
-            stack of images for a stack, and a list of images for a list or a folder.
+            stack of images for a stack, and a list of images for a list or a folder. Noise weaker
+            than a millionth of the largest contrast is left alone.
         """
         self._check_ready(_READ_BY_TRANSFORM)
         sources, join = images_of(X)
@@ -288,9 +292,11 @@ class ImageDenoiser(SaveMixin, DocLinkMixin, TransformerMixin, BaseEstimator):
 
     def _denoise(self, image: np.ndarray) -> np.ndarray:
         sigma = estimate_noise(image) if self.sigma is None else self.sigma
-        if not sigma:
-            return image.copy()
         mean = mean_of(image)
+        within = float(image.min()), float(image.max())
+        # not less or equal, because pixels near the largest number have a mean of infinity or NaN
+        if not sigma > _LEAST_NOISE * max(within[1] - mean, mean - within[0]):
+            return image.copy()
         noisy = to_tensor(image, mean, sigma)
         with torch.inference_mode():
             estimate = self._code_patches(noisy)
@@ -300,7 +306,6 @@ class ImageDenoiser(SaveMixin, DocLinkMixin, TransformerMixin, BaseEstimator):
             for number in range(1, self.n_refinements + 1):
                 title = f"refine, {number} of {self.n_refinements}"
                 estimate = refine(noisy, estimate, grid, title=title, verbose=bool(self.verbose))
-        within = float(image.min()), float(image.max())
         return to_image(estimate, mean, sigma, like=image, within=within)
 
     def _code_patches(self, noisy: Tensor) -> Tensor:

@@ -85,13 +85,20 @@ def images_of(X: Any) -> tuple[list[Source], Callable[[list[np.ndarray]], Any]]:
         if not X:
             raise ValueError("The list holds no image.")
         are_files = [isinstance(image, str | os.PathLike) for image in X]
-        if any(are_files) or all(np.ndim(image) >= 2 for image in X):
+        # rows may be arrays too, but images are never only nested lists
+        are_arrays = [not isinstance(image, list | tuple) and np.ndim(image) >= 2 for image in X]
+        if any(are_files) or any(are_arrays):
             sources = [
                 _file(Path(image)) if is_file else Source(image, f"image {i}")
                 for i, (image, is_file) in enumerate(zip(X, are_files, strict=True))
             ]
             return sources, list
-    X = np.asarray(X)
+    try:
+        X = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(
+            "The nested list is no array. Images of different sizes are a list of arrays."
+        ) from error
     if X.ndim == 4 or (X.ndim == 3 and X.shape[2] > 4):
         if not len(X):
             raise ValueError("The stack holds no image.")

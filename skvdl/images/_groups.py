@@ -12,6 +12,8 @@ _SIMILAR = 5
 _REACH = 10
 # Groups are solved this many pixels at a time, which suits the caches.
 _GROUP_ELEMENTS = 2**20
+# Largest pixel, in standard deviations of the noise, up to which single precision is enough.
+_MOST_IN_SINGLE = 128
 
 
 def refine(noisy: Tensor, pilot: Tensor, grid: PatchGrid, *, title: str, verbose: bool) -> Tensor:
@@ -39,13 +41,17 @@ def refine(noisy: Tensor, pilot: Tensor, grid: PatchGrid, *, title: str, verbose
     n_similar = round(_SIMILAR * len(grid.offsets) ** 0.5)
     # an eighth of what memory allows: a band may take seconds, and the bar should move
     bands = grid.bands(8 * (2 * _REACH + 1) ** 2)
+    # the squares of strong contrasts hide a variance of 1
+    strong = noisy.abs().amax() > _MOST_IN_SINGLE
+    dtype = torch.float64 if strong else noisy.dtype
+    given, guess = noisy.flatten().to(dtype), pilot.flatten().to(dtype)
     for rows in tqdm(bands, desc=title, unit="band", disable=not verbose):
         groups = similar_patches(pilot, grid, rows, reach=_REACH, n_similar=n_similar)
         at_once = max(1, _GROUP_ELEMENTS // (groups.shape[1] * len(grid.offsets)))
         for anchors in groups.split(at_once):
             pixels = grid.pixels(anchors)
-            estimates, weights = shrink_by_group(noisy.flatten()[pixels], pilot.flatten()[pixels])
-            average.add(pixels, estimates, weights[:, None, None])
+            estimates, weights = shrink_by_group(given[pixels], guess[pixels])
+            average.add(pixels, estimates.to(noisy), weights[:, None, None].to(noisy))
     return average.image()
 
 

@@ -18,6 +18,9 @@ _SECONDS = 60.0
 # Share of the time that writing may take; after an epoch of milliseconds nothing is written.
 _SHARE = 0.05
 _KIND = "checkpoint"
+# Files of other fits that were mentioned. Python shows a warning once per line of code, but not
+# in a search, which forgets what was shown whenever it starts a fit.
+_mentioned: set[Path] = set()
 
 
 class Checkpoint:
@@ -60,8 +63,16 @@ class Checkpoint:
         if self._lock is not None:
             self._lock.release()
 
-    def find(self, name: str, identity: Mapping[str, Any], stacklevel: int) -> None:
+    def find(
+        self,
+        name: str,
+        identity: Mapping[str, Any],
+        stacklevel: int,
+        similar: Mapping[str, str] | None = None,
+    ) -> None:
         """Look for the state of a fit that was killed.
+
+        If there is none, a warning mentions the first file of a similar fit, once per process.
 
         Parameters
         ----------
@@ -71,21 +82,52 @@ class Checkpoint:
             What the state depends on. A file that says something else is not used.
         stacklevel : int
             Level of the user's code, for a warning that a file cannot be used.
+        similar : dict, default=None
+            Patterns of names of files that could be taken for that of this fit, and what they are
+            of.
         """
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         self._identity = dict(identity)
-        for path in self._candidates(name):
-            self._lock = _Lock.take(path.with_suffix(".lock"))
-            if self._lock is not None:
-                break
-        self.path = path
+        # one fit at a time, because to look at a file is to lock it for a moment
+        with _whole(self.folder):
+            for path in self._candidates(name):
+                self._lock = _Lock.take(path.with_suffix(".lock"))
+                if self._lock is not None:
+                    break
+            self.path = path
+            other = None if path.exists() else self._other(similar or {})
         for draft in self.folder.glob(f"{path.name}.*.tmp"):
             # of a fit that was killed while it wrote
             draft.unlink(missing_ok=True)
         if path.exists():
             self._read(stacklevel + 1)
+        elif other is not None:
+            warnings.warn(
+                f"Training starts from the beginning: {os.fspath(other[0])!r} is the checkpoint of "
+                f"an unfinished fit with {other[1]}. Only an equal fit goes on from it; remove it "
+                "if there will be none.",
+                UserWarning,
+                stacklevel=stacklevel + 1,
+            )
+
+    def _other(self, similar: Mapping[str, str]) -> tuple[Path, str] | None:
+        """Look for a file of a similar fit that is not in progress and was not mentioned yet."""
+        assert self.folder is not None
+        for pattern, what in similar.items():
+            for path in sorted(self.folder.glob(f"{pattern}.safetensors")):
+                if path in _mentioned:
+                    continue
+                lock = _Lock.take(path.with_suffix(".lock"))
+                if lock is None:
+                    continue
+                lock.release()
+                # the fit may have ended just now
+                if path.exists():
+                    _mentioned.add(path)
+                    return path, what
+        return None
 
     def _candidates(self, name: str) -> Iterator[Path]:
         """Files that this fit can use if no other does: first those of fits that were killed."""
@@ -181,14 +223,28 @@ class _Lock:
         os.close(self.descriptor)
 
 
-def _lock(descriptor: int) -> bool:
+@contextlib.contextmanager
+def _whole(folder: Path) -> Iterator[None]:
+    """Lock a folder, where the system can, and wait for others that have done so."""
+    if os.name != "posix":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(descriptor, wait=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, *, wait: bool = False) -> bool:
     """Lock an open file; True also where the system cannot lock files."""
     try:
         fcntl = import_module("fcntl")
     except ImportError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     except OSError:

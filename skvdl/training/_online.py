@@ -174,7 +174,8 @@ class OnlineUpdate(nn.Module):
         gram, cross = self.gram[:-1, :-1], self.cross[:, :-1]
         diagonal = gram.diagonal()
         # in the unit of the largest, so that the ridge of unused atoms is neither 0 nor large
-        unused = diagonal <= torch.finfo(diagonal.dtype).eps * diagonal.amax()
+        largest = diagonal.amax()
+        unused = diagonal <= torch.finfo(diagonal.dtype).eps * largest
         ridge = torch.where(unused, 1.0, diagonal * _RIDGE)
         if bias is not None:
             # whatever the atoms are, the best bias makes the mean residual 0
@@ -184,8 +185,11 @@ class OnlineUpdate(nn.Module):
         for start in range(0, decoder.n_components, _BLOCK):
             block = slice(start, start + _BLOCK)
             slope = cross[:, block] - weight @ gram[:, block]
-            slope.masked_fill_(unused[block], 0.0)
-            hessian = gram[block, block] + torch.diag(ridge[block])
+            # NaN after an overflow, and not as if no atom were used
+            slope.masked_fill_(unused[block], 0.0).add_(0.0 * largest)
+            # their products with other atoms may be large nevertheless
+            apart = unused[block] | unused[block, None]
+            hessian = gram[block, block].masked_fill(apart, 0.0) + torch.diag(ridge[block])
             factor, _ = torch.linalg.cholesky_ex(hessian)
             weight[:, block].addmm_(slope, torch.cholesky_inverse(factor))
         if bias is not None:

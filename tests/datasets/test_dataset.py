@@ -1,21 +1,10 @@
 """What all data sets have in common."""
 
 import dataclasses
-import doctest
-import importlib
-import pkgutil
 
 import pytest
 
-import skvdl.datasets
 from skvdl.datasets import load_digits
-
-
-@pytest.mark.parametrize(
-    "name", [m.name for m in pkgutil.iter_modules(skvdl.datasets.__path__, "skvdl.datasets.")]
-)
-def test_examples_run(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def test_dataset_is_frozen_and_says_little():

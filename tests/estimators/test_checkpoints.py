@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -170,25 +171,124 @@ def test_a_generator_is_a_seed(tmp_path, every_step):
     assert_same(estimator.set_params(random_state=np.random.RandomState(3)).fit(X), expected)
 
 
-@pytest.mark.parametrize(
-    "change", [{"n_components": 6}, {"lam": 0.01}, {"max_iter": 5}, {"random_state": 1}]
-)
-def test_other_parameters_have_another_file(tmp_path, every_step, change):
-    estimator = VarianceDictionaryLearning(**HOW, checkpoint=tmp_path)
+def killed_file(folder):
+    """Path of the file of a fit that was killed, and the estimator."""
+    estimator = VarianceDictionaryLearning(**HOW, checkpoint=folder)
     assert fit_until(4, clone(estimator))
+    (path,) = folder.glob("*.safetensors")
+    return path, estimator
+
+
+def beginnings(estimator, data):
+    """Messages, shown as often as possible, that a fit does not go on from what is there."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(data)
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize(
+    ("change", "data", "reason"),
+    [
+        ({"n_components": 6}, X, "other parameters"),
+        ({"lam": 0.01}, X, "other parameters"),
+        ({"max_iter": 5}, X, "other parameters"),
+        ({"random_state": 1}, X, "other parameters"),
+        ({}, X[:-1], "other data"),
+        ({}, X[::-1], "other data"),
+        ({}, X.astype(np.float64), "other data"),
+        ({}, np.maximum(X, X.min() + 1e-3), "other data"),
+    ],
+)
+def test_the_file_of_a_similar_fit_is_mentioned_once(tmp_path, every_step, change, data, reason):
+    path, estimator = killed_file(tmp_path)
     other = clone(estimator).set_params(**change)
-    assert_same(other.fit(X), clone(other).set_params(checkpoint=None).fit(X))
-    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+    with pytest.warns(UserWarning, match="starts from the beginning") as caught:
+        fitted = clone(other).fit(data)
+    assert_same(fitted, clone(other).set_params(checkpoint=None).fit(data), data)
+    assert caught[0].filename == __file__
+    message = str(caught[0].message)
+    assert f"starts from the beginning: {str(path)!r}" in message
+    assert reason in message
+    assert not beginnings(other, data)
+    # it is still there, and its fit says nothing when it goes on
+    assert not beginnings(estimator, X)
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "data", [X[:-1], X[::-1], X.astype(np.float64), np.maximum(X, X.min() + 1e-3)]
+    ("estimator", "data"),
+    [
+        (VarianceDictionaryLearning(**(HOW | {"n_components": 6})), X[:-1]),
+        (NonLinearVDL(hidden_layer_sizes=6, **HOW), X),
+        (VarianceDictionaryLearning(**HOW, warm_start=True).fit(X), X),
+    ],
 )
-def test_other_data_have_another_file(tmp_path, every_step, data):
-    estimator = VarianceDictionaryLearning(**HOW, checkpoint=tmp_path)
-    assert fit_until(4, clone(estimator))
-    assert_same(clone(estimator).fit(data), VarianceDictionaryLearning(**HOW).fit(data), data)
-    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+def test_files_of_unlike_fits_are_not_mentioned(tmp_path, every_step, estimator, data):
+    killed_file(tmp_path)
+    assert not beginnings(estimator.set_params(checkpoint=tmp_path), data)
+    assert list(tmp_path.glob("*.safetensors"))
+
+
+def test_a_search_mentions_a_killed_fit_at_most_once(tmp_path, every_step):
+    estimator = VarianceDictionaryLearning(**(HOW | {"max_iter": 2}), checkpoint=tmp_path)
+    search = GridSearchCV(estimator, {"n_components": [3, 4, 5], "lam": [0.01, 0.02]}, cv=3)
+    # some fit after the first ones, whose files are gone
+    assert fit_until(100, clone(search))
+    (path,) = tmp_path.glob("*.safetensors")
+    (message,) = beginnings(search, X)
+    assert path.name in message
+    assert not os.listdir(tmp_path)
+
+
+def test_fits_in_progress_are_not_mentioned(tmp_path, every_step):
+    others = []
+
+    class Other(VarianceDictionaryLearning):
+        """Fits with other parameters and with other data, while this one is in progress."""
+
+        def _start(self, learner, *args, **kwargs):
+            super()._start(learner, *args, **kwargs)
+            if not others:
+                others.append(None)
+                assert not beginnings(clone(self).set_params(n_components=6), X)
+                assert not beginnings(clone(self), X[:-1])
+                assert not beginnings(clone(self), X)
+
+    assert not beginnings(Other(**HOW, checkpoint=tmp_path), X)
+    assert others
+    assert not os.listdir(tmp_path)
+
+
+def test_a_look_at_a_file_does_not_take_it_from_its_fit(tmp_path, monkeypatch):
+    names = {"a-x": {"a-*": "other data"}, "a-y": {"a-*": "other data"}}
+    with Checkpoint(tmp_path) as killed:
+        killed.find("a-x", {}, 1)
+        killed.write({"of": "x"})
+    take, seen = _checkpoint._Lock.take, []
+
+    def look(path):
+        """While another fit looks at the file, start the one that it belongs to."""
+        lock = take(path)
+        if path.name == "a-x.lock" and not seen:
+            seen.append(threading.Thread(target=go_on))
+            seen[0].start()
+            # long enough for it to find the lock taken
+            seen[0].join(0.2)
+        return lock
+
+    found = []
+
+    def go_on():
+        with Checkpoint(tmp_path) as checkpoint:
+            checkpoint.find("a-x", {}, 1, names["a-x"])
+            found.append(checkpoint.saved)
+
+    monkeypatch.setattr(_checkpoint._Lock, "take", look)
+    with Checkpoint(tmp_path) as other, pytest.warns(UserWarning, match="other data"):
+        other.find("a-y", {}, 1, names["a-y"])
+    seen[0].join()
+    assert found == [{"of": "x"}]
 
 
 def test_parameters_without_effect(tmp_path, every_step):
@@ -197,14 +297,6 @@ def test_parameters_without_effect(tmp_path, every_step):
     estimator.set_params(transform_method="encoder", sparse_output=True, checkpoint=str(tmp_path))
     estimator.fit(X)
     assert not os.listdir(tmp_path)
-
-
-def killed_file(folder):
-    """Path of the file of a fit that was killed, and the estimator."""
-    estimator = VarianceDictionaryLearning(**HOW, checkpoint=folder)
-    assert fit_until(4, clone(estimator))
-    (path,) = folder.glob("*.safetensors")
-    return path, estimator
 
 
 @pytest.mark.parametrize("damage", ["truncated", "changed", "empty", "text", "model"])

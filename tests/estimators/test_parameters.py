@@ -206,11 +206,15 @@ def test_arrays_without_an_axis_are_refused(name, small):
         make(NonLinearVDL, **{name: np.array(2.5)}).fit(small)
 
 
-@pytest.mark.parametrize("name", ["lam", "beta", "gamma", "variance_threshold", "weight_decay"])
+LARGE = ["lam", "beta", "gamma", "variance_threshold", "weight_decay", "step_size", "transform_tol"]
+
+
+@BOTH
+@pytest.mark.parametrize("name", LARGE)
 @pytest.mark.parametrize("regularizer", ["variance", "weight_decay"])
-def test_whole_numbers_may_be_larger_than_those_of_torch(name, regularizer, small):
+def test_whole_numbers_may_be_larger_than_those_of_torch(kind, name, regularizer, small):
     options = {"regularizer": regularizer, "max_iter": 1}
-    models = [make(**options | {name: number}) for number in (2**70, float(2**70))]
+    models = [make(kind, **options | {name: number}) for number in (2**70, float(2**70))]
     found = []
     for model in models:
         try:

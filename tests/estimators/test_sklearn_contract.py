@@ -90,7 +90,7 @@ OF_DICTIONARIES = [VarianceDictionaryLearning(6, **QUICK | variant) for variant 
 
 
 # Tracing thousands of small fits takes long, and other tests reach the same lines.
-pytestmark = pytest.mark.no_cover
+pytestmark = [pytest.mark.no_cover, pytest.mark.usefixtures("less_work")]
 
 
 @parametrize_with_checks(

@@ -1,8 +1,5 @@
 """Codes do not depend on the units of the data: the mean and the scale are taken out."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -220,46 +217,3 @@ def test_tensors_are_taken_as_they_are(small):
     assert isinstance(model.mean_, np.ndarray)
     np.testing.assert_allclose(model.mean_, small.mean(axis=0))
     assert isinstance(model.scale_, float)
-
-
-def test_data_on_disk_are_not_read_into_memory(tmp_path):
-    # 120 MB of data, of which neither the units nor the rows held out are a copy
-    script = """
-import numpy as np
-from skvdl import VDL
-rng = np.random.default_rng(0)
-VDL._auto_steps = 3
-model = VDL(4, batch_size=5000, random_state=0)
-rows = rng.normal(size=(50_000, 100)).astype("f4")
-model.fit(rows[:20_000])
-X = np.lib.format.open_memmap("X.npy", mode="w+", dtype="f4", shape=(300_000, 100))
-for start in range(0, 300_000, 50_000):
-    X[start : start + 50_000] = rows
-X.flush()
-X = np.load("X.npy", mmap_mode="r")
-
-def anonymous():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) / 1024
-
-class Watch:
-    most = 0.0
-
-import skvdl.training._learner as learner
-step = learner.Learner.step
-def watched(self, *batch):
-    Watch.most = max(Watch.most, anonymous())
-    return step(self, *batch)
-learner.Learner.step = watched
-before = anonymous()
-model.fit(X)
-assert model.n_iter_ == 1
-print(Watch.most - before)
-"""
-    if not sys.platform.startswith("linux"):
-        pytest.skip("memory is read from /proc")
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 90

@@ -22,19 +22,8 @@ settings.load_profile("small")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def less_work():
-    """Limit iterations: what is promised does not depend on how many there are."""
-    limits = {
-        "skvdl.estimators._base": {"_CALIBRATION_TRIALS": 3, "_CALIBRATION_TRIALS_AGAIN": 2},
-        "skvdl.estimators._linear.VarianceDictionaryLearning": {"_auto_steps": 6},
-        "skvdl.estimators._nonlinear.NonLinearVDL": {"_auto_steps": 6},
-        "skvdl.solvers._refit": {"_ROUNDS": 4, "_CONJUGATE": 6, "_STEPS": 5},
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for module, names in limits.items():
-            for name, value in names.items():
-                patch.setattr(f"{module}.{name}", value)
-        yield
+def brief(less_work):
+    """All tests of this folder."""
 
 
 def pytest_terminal_summary(terminalreporter):

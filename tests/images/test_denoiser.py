@@ -74,6 +74,29 @@ def test_an_image_without_noise_stays_as_it_is():
     np.testing.assert_array_equal(denoiser.set_params(sigma=0.0).transform(clean), clean)
 
 
+@pytest.mark.parametrize("sigma", [None, 1e-2, 1e-3, 1e-5, 1e-9, 1e-30])
+def test_weak_noise_changes_little(sigma):
+    """Rounding in single precision is larger than such noise, within groups of patches."""
+    ramp = np.add.outer(np.arange(30.0), np.arange(26.0))
+    denoiser = small_denoiser(n_refinements=2).fit(noisy_version(checkers()))
+    denoised = denoiser.set_params(sigma=sigma).transform(ramp)
+    assert error(denoised, ramp) <= (sigma or 1e-6)
+
+
+def test_noise_beside_a_bright_pixel():
+    clean = checkers()
+    clean[5, 5] = 1e12
+    denoiser = small_denoiser().fit(noisy_version(checkers()))
+    # single precision cannot tell them from each other
+    np.testing.assert_array_equal(denoiser.transform(noisy_version(clean)), noisy_version(clean))
+    clean[5, 5] = 1e5
+    noisy = noisy_version(clean)
+    far = np.ones(clean.shape, dtype=bool)
+    far[:12, :12] = False
+    denoised = denoiser.transform(noisy)
+    assert error(denoised[far], clean[far]) < 0.5 * error(noisy[far], clean[far])
+
+
 @pytest.mark.parametrize("stride", [1, 3, 5, 6])
 @pytest.mark.parametrize("n_refinements", [0, 1])
 def test_borders_are_complete_for_any_stride(stride, n_refinements):
@@ -113,6 +136,26 @@ def test_stacks_lists_files_and_folders(tmp_path):
     for a, b in zip(from_folder.transform(str(tmp_path)), one, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(from_folder.transform(tmp_path / "1.png"), one[1])
+
+
+@pytest.mark.parametrize("shape", [(20, 18), (20, 18, 3), (3, 20, 18), (3, 20, 18, 3)])
+def test_nested_lists_are_arrays(shape):
+    """As everywhere in scikit-learn; a list of images is one of arrays or files."""
+    X = np.random.default_rng(0).normal(size=shape)
+    denoiser = small_denoiser(max_patches=20).fit(X)
+    expected = denoiser.transform(X)
+    assert expected.shape == shape
+    for given in (X.tolist(), tuple(X.tolist())):
+        found = denoiser.transform(given)
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, expected)
+    if len(shape) == 2:
+        np.testing.assert_array_equal(denoiser.transform(list(X)), expected)
+        (first, second) = denoiser.transform([X, X[:12].tolist()])
+        np.testing.assert_array_equal(first, expected)
+        assert second.shape == (12, 18)
+        with pytest.raises(ValueError, match="list of arrays"):
+            denoiser.transform([X.tolist(), X[:12].tolist()])
 
 
 def test_seed_decides_and_pickles_and_clones_agree():

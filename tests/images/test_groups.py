@@ -5,7 +5,7 @@ import pytest
 import torch
 from _helpers import randn
 
-from skvdl.images._groups import shrink_by_group, similar_patches
+from skvdl.images._groups import refine, shrink_by_group, similar_patches
 from skvdl.images._patches import PatchGrid
 
 
@@ -39,6 +39,20 @@ def test_groups_shrink_as_the_formula_says():
         expected = P.mean(axis=0) + (noisy[group].numpy() - P.mean(axis=0)) @ shrink
         np.testing.assert_allclose(estimates[group], expected, atol=1e-10)
         assert weights[group].item() == pytest.approx(1 / (1 + np.trace(shrink)))
+
+
+@pytest.mark.parametrize("contrast", [1.0, 1e2, 1e3, 1e5])
+def test_refinements_in_single_precision_are_those_in_double(contrast):
+    pilot = (contrast * randn(24, 20, 1, seed=0)).float()
+    noisy = pilot + randn(24, 20, 1, seed=1).float()
+    grid = PatchGrid(noisy.shape, 4, 2)
+    single, double = (
+        refine(*images, grid, title="", verbose=False)
+        for images in ((noisy, pilot), (noisy.double(), pilot.double()))
+    )
+    assert single.dtype == torch.float32
+    # noise has a standard deviation of 1, and the sums over patches are rounded too
+    torch.testing.assert_close(single.double(), double, atol=0.05, rtol=1e-5)
 
 
 def test_a_group_of_one_is_its_pilot():

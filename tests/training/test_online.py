@@ -241,3 +241,24 @@ def test_filling_in_what_is_missing_leads_to_a_regression_with_intercept(exact, 
         expected = np.linalg.lstsq(inputs, Y.numpy()[at, j], rcond=None)[0]
         found = np.r_[decoder.weight[j].numpy(), decoder.bias[j].item()]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_codes_of_any_sizes_give_weights(bias):
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        Z, Y = rng.random((4, 5)), rng.normal(size=(4, 3))
+        scales = 10.0 ** rng.uniform(-100, 100, 5)
+        # an atom may have hardly been used, compared with others
+        Z = torch.from_numpy(Z * scales * (rng.random((4, 5)) < 0.7))
+        decoder = dictionary(randn(3, 5, seed=seed), bias=bias)
+        update = OnlineUpdate(decoder)
+        for _ in range(3):
+            update.learn(decoder, Z, torch.from_numpy(Y))
+            assert not update.gram.isfinite().all() or decoder.weight.isfinite().all()
+
+
+def test_an_overflow_is_not_hidden():
+    Z, Y, decoder = batch()
+    OnlineUpdate(decoder).learn(decoder, 1e160 * Z, Y)
+    assert not decoder.weight.isfinite().all()
