@@ -8,6 +8,7 @@ from ._active_set import refit_non_negative, suits_kernel
 from ._backtracking import BacktrackingFista
 from ._exact import minimise_on_face, step_within_face
 from ._pivoting import refit_tol, solve_on_supports
+from ._threads import one_core
 
 # Rounds of conjugate gradients, each with so many iterations. A round ends where a component
 # reaches 0, which it then keeps, or may leave again if the gradient pulls it back.
@@ -47,8 +48,10 @@ def refit(
     torch.Tensor of shape (n, l)
         Codes, exact for a linear decoder. For a network, the error is lowered by some steps.
     """
-    term = decoder.data_term(Y, seen=seen)
-    face = codes != 0
+    # too little work for cores that would have to wait for each other
+    with one_core():
+        term = decoder.data_term(Y, seen=seen)
+        face = codes != 0
     if isinstance(term, QuadraticTerm):
         return _least_squares(term, codes, face, positive)
     problem = Problem(_FaceTerm(term, face), EnergySettings(lam=0.0, positive=positive))
@@ -63,10 +66,11 @@ def _least_squares(
     if factors is None:
         return _conjugate_gradients(term, Z, support, positive)
     Y, W = factors
-    # more atoms than data do not determine amplitudes, and codes should stay near where they are
-    small = support.sum(dim=1) <= len(W)
-    direct = slice(None) if small.all() else small.nonzero()[:, 0]
-    codes, solved = Z.clone(), torch.zeros_like(small)
+    with one_core():
+        # more atoms than data do not determine amplitudes, and codes should stay near where they are
+        small = support.sum(dim=1) <= len(W)
+        direct = slice(None) if small.all() else small.nonzero()[:, 0]
+        codes, solved = Z.clone(), torch.zeros_like(small)
     if positive and suits_kernel(Z.device, W.shape[1]):
         codes[direct], solved[direct] = refit_non_negative(Y[direct], W, Z[direct])
     else:
