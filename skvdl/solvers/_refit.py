@@ -67,7 +67,7 @@ def _least_squares(
         return _conjugate_gradients(term, Z, support, positive)
     Y, W = factors
     with one_core():
-        # more atoms than data do not determine amplitudes, and codes should stay near where they are
+        # more atoms than data do not determine amplitudes: codes should stay near where they are
         small = support.sum(dim=1) <= len(W)
         direct = slice(None) if small.all() else small.nonzero()[:, 0]
         codes, solved = Z.clone(), torch.zeros_like(small)
