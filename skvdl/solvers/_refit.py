@@ -48,6 +48,9 @@ def refit(
         Codes, exact for a linear decoder. For a network, the error is lowered by some steps.
     """
     term = decoder.data_term(Y, seen=seen)
+    if positive and isinstance(term, QuadraticTerm):
+        # nothing but rounding would be left of what codes nothing
+        codes = codes.where(term.Y.any(dim=1, keepdim=True), 0.0)
     face = codes != 0
     if isinstance(term, QuadraticTerm):
         return _least_squares(term, codes, face, positive)
