@@ -51,6 +51,9 @@ def refit(
     # too little work for cores that would have to wait for each other
     with one_core():
         term = decoder.data_term(Y, seen=seen)
+        if positive and isinstance(term, QuadraticTerm):
+            # nothing but rounding would be left of what codes nothing
+            codes = codes.where(term.Y.any(dim=1, keepdim=True), 0.0)
         face = codes != 0
     if isinstance(term, QuadraticTerm):
         return _least_squares(term, codes, face, positive)

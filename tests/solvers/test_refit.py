@@ -105,13 +105,20 @@ def test_equal_atoms_and_atoms_of_zeros_do_no_harm(positive):
         assert errors[0] <= errors[1] * (1 + 1e-6)
 
 
-def test_rows_without_data_have_amplitudes_of_0():
-    decoder = make_decoder((), 12, 16, seed=0)
-    Z = random_codes(4, 12, seed=2, share=0.9)
-    found = refit(decoder, torch.zeros(4, 16, dtype=Z.dtype), Z, positive=True)
-    torch.testing.assert_close(
-        decoder(found).detach(), torch.zeros(4, 16, dtype=Z.dtype), atol=1e-5, rtol=0
-    )
+@pytest.mark.parametrize("n_components", [12, 40])
+def test_rows_without_data_have_amplitudes_of_0(n_components):
+    """Exactly, because whether a component is used is asked by comparing it with 0."""
+    decoder = make_decoder((), n_components, 16, seed=0)
+    Z = random_codes(20, n_components, seed=2, share=0.9)
+    Y = decoder(Z).detach()
+    Y[::2] = 0.0
+    found = refit(decoder, Y, Z, positive=True)
+    assert (found[::2] == 0).all()
+    assert (found[1::2] > 0).any(dim=1).all()
+    seen = torch.ones_like(Y)
+    seen[:, 0] = 0.0
+    found = refit(decoder, Y * seen, Z, positive=True, seen=seen)
+    assert (found[::2] == 0).all()
 
 
 @pytest.mark.parametrize("hidden", [(), (20,)], ids=["dictionary", "network"])
